@@ -1,0 +1,109 @@
+"""What can go wrong, as one tree. `faas.server.problem` alone turns it into HTTP.
+
+FaasError
+├── SettingError            a setting is unknown, out of range or contradicts another (also a ValueError)
+├── TargetError             a target names no function that can be loaded
+├── BadInput                the caller's input is wrong; handlers raise or return it too (also a ValueError)  422
+│   ├── SchemaMismatch      well-formed, but not what the signature says; names the field                     422
+│   ├── MalformedBody       not JSON, not UTF-8, not the encoding its header states                           400
+│   ├── UnsupportedMedia    a stated type or encoding that the parameters cannot take                         415
+│   └── PayloadTooLarge     the body is over `max_payload`                                                    413
+├── Refused                 not computed, try again after `retry_after_s`
+│   ├── QueueFull           the bounded queue has no room                                                     429
+│   ├── DeadlineUnmeetable  the deadline would pass before the answer                                         429
+│   └── Unavailable         starting, draining, or the instance went away                                     503
+├── DeadlineExceeded        `timeout_s` or the caller's own deadline passed                                   504
+├── CallerGone              the caller left before its answer                                                 499
+├── HandlerError            the handler broke its contract: wrong length, wrong type, a slot left empty       500
+├── RemoteError             a function called elsewhere answered with an error; keeps its status
+└── PlatformError           the one-box platform cannot be reached or cannot do what was asked
+"""
+
+from __future__ import annotations
+
+
+class FaasError(Exception):
+    """Root of every error that this package raises on purpose."""
+
+
+class SettingError(FaasError, ValueError):
+    """A setting is unknown, out of range, or contradicts another one."""
+
+
+class TargetError(FaasError):
+    """A target (`app.py`, `app.py:Embed`, `pkg.app:Embed`) names nothing that can be served."""
+
+
+class BadInput(FaasError, ValueError):
+    """The caller's input is wrong. A handler raises or returns it to fail one item with 422."""
+
+
+class SchemaMismatch(BadInput):
+    """Well-formed input that does not fit the signature.
+
+    `field` is the path of the offending value, in the form `$.texts[3]`; `$` is the body itself.
+    """
+
+    def __init__(self, message: str, field: str = "$") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class MalformedBody(BadInput):
+    """The body is not the JSON, the character set or the encoding that it is said to be."""
+
+
+class UnsupportedMedia(BadInput):
+    """The body is of a stated type or encoding that the parameters cannot take."""
+
+
+class PayloadTooLarge(BadInput):
+    """The body is larger than the function's `max_payload`."""
+
+
+class Refused(FaasError):
+    """Nothing was computed. The caller may try again after `retry_after_s` seconds."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class QueueFull(Refused):
+    """The bounded queue has no room for one more item."""
+
+
+class DeadlineUnmeetable(Refused):
+    """The item's deadline would pass before its answer could be ready."""
+
+
+class Unavailable(Refused):
+    """The instance is starting or draining, or went away with the call."""
+
+
+class DeadlineExceeded(FaasError):
+    """The time allowed for the call has passed."""
+
+
+class CallerGone(FaasError):
+    """The caller left; nobody waits for the answer."""
+
+
+class HandlerError(FaasError):
+    """The handler returned what its contract does not allow."""
+
+
+class RemoteError(FaasError):
+    """A function called over HTTP answered with an error.
+
+    `status` is the HTTP status; `problem` the members of the problem+json body, if it was one.
+    """
+
+    def __init__(self, message: str, status: int, problem: dict[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = problem or {}
+
+
+class PlatformError(FaasError):
+    """The one-box platform cannot be reached, or cannot do what was asked of it."""

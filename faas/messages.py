@@ -1,0 +1,189 @@
+"""What travels between the server and an engine: a caller's input, what surrounds it, and its one outcome.
+
+A plain answer is a stream of one. Everything here but `Context.cancelled` belongs to the event loop's thread; an engine
+whose handler runs elsewhere hands its results over in one hop a batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from faas.clock import Clock, monotonic
+from faas.errors import CallerGone, HandlerError
+
+
+class _Marker:
+    """A value that stands for itself."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+END: Final = _Marker("END")
+"""In a slot of a batched generator: this item's stream has ended."""
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Context:
+    """What a handler may know of a call. A parameter annotated `Context` receives it.
+
+    `headers` are lower-case names to values. `deadline` is a moment on the monotonic clock, in seconds.
+    """
+
+    __slots__ = ("_cancelled", "_clock", "deadline", "headers", "model_version", "request_id")
+
+    def __init__(
+        self,
+        request_id: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        *,
+        deadline: float = float("inf"),
+        model_version: str = "",
+        clock: Clock = monotonic,
+    ) -> None:
+        self.request_id = request_id
+        self.headers = headers
+        self.deadline = deadline
+        self.model_version = model_version
+        self._cancelled = False
+        self._clock = clock
+
+    def cancelled(self) -> bool:
+        """Tell whether the caller has left or the call's time is up. May be asked from any thread."""
+        return self._cancelled or self._clock() >= self.deadline
+
+    def remaining_s(self) -> float:
+        """Return the seconds left until the deadline, never below zero."""
+        return max(0.0, self.deadline - self._clock())
+
+
+class Call:
+    """One caller's input on its way through an engine, and its one outcome.
+
+    The engine calls `put` for each event of a stream and then exactly one of `finish` and `fail`; a plain answer is
+    `finish(value)`. The server awaits `result()` or iterates `events()`, and calls `leave()` when the caller has gone.
+    After its outcome a call ignores what still arrives, so an engine never has to ask who is listening.
+
+    `kwargs` are the decoded body parameters. Times are moments on the monotonic clock in seconds, 0.0 while unknown:
+    `queued_at` when an engine took it, `picked_at` when it left the queue into a batch, `started_at` when the handler
+    began, `ended_at` when the outcome was there. `batch_size` is the number of items the handler was called with.
+    """
+
+    __slots__ = (
+        "_error",
+        "_events",
+        "_wakeup",
+        "batch_size",
+        "context",
+        "done",
+        "ended_at",
+        "kwargs",
+        "on_leave",
+        "picked_at",
+        "priority",
+        "queued_at",
+        "started_at",
+    )
+
+    def __init__(self, kwargs: dict[str, Any], context: Context, priority: int = 1) -> None:
+        self.kwargs = kwargs
+        self.context = context
+        self.priority = priority
+        self.batch_size = 0
+        self.queued_at = self.picked_at = self.started_at = self.ended_at = 0.0
+        self.done = False
+        self.on_leave: Callable[[Call], None] | None = None
+        self._events: deque[Any] = deque()
+        self._error: BaseException | None = None
+        self._wakeup: asyncio.Future[None] | None = None
+
+    @property
+    def deadline(self) -> float:
+        """The moment by which the answer must be there."""
+        return self.context.deadline
+
+    @property
+    def left(self) -> bool:
+        """Whether the caller has gone."""
+        return self.context._cancelled
+
+    def put(self, value: Any) -> None:
+        """Hand one event of a stream to the caller."""
+        if not self.done:
+            self._events.append(value)
+            self._wake()
+
+    def finish(self, *values: Any) -> None:
+        """End the call well, with `values` as its last events."""
+        if not self.done:
+            self._events.extend(values)
+            self.done = True
+            self._wake()
+
+    def fail(self, error: BaseException) -> None:
+        """End the call with an error. Events that were put before are still delivered."""
+        if not self.done:
+            self._error = error
+            self.done = True
+            self._wake()
+
+    def leave(self) -> None:
+        """Say that the caller has gone: the call ends here, and whoever holds it is told through `on_leave`."""
+        if not self.done:
+            self.context._cancelled = True
+            self.fail(CallerGone("the caller left"))
+            if self.on_leave is not None:
+                self.on_leave(self)
+
+    async def result(self) -> Any:
+        """Wait for the single value of a plain answer.
+
+        Raises:
+            HandlerError: the call ended without a value.
+            BaseException: whatever the call failed with.
+        """
+        while not self.done:
+            await self._wait()
+        if self._error is not None:
+            raise self._error
+        if not self._events:
+            raise HandlerError("the handler gave no answer for this item")
+        return self._events[0]
+
+    async def events(self) -> AsyncIterator[Any]:
+        """Yield the events of a stream as they come, then raise what the call failed with, if it did."""
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self.done:
+                break
+            await self._wait()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def backlog(self) -> int:
+        """How many events wait to be taken: what a stream that is read slowly piles up."""
+        return len(self._events)
+
+    def _wake(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    async def _wait(self) -> None:
+        self._wakeup = asyncio.get_running_loop().create_future()
+        try:
+            await self._wakeup
+        finally:
+            self._wakeup = None

@@ -1,0 +1,76 @@
+"""What the environment says. Nothing else in this package reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from faas.errors import SettingError
+
+HOME = "FAAS_HOME"
+URL = "FAAS_URL"
+PLATFORM_SOCKET = "FAAS_PLATFORM_SOCKET"
+LAME_DUCK = "FAAS_LAME_DUCK_S"
+DEBUG = "FAAS_DEBUG"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The environment's part of the configuration.
+
+    `home` holds snapshots, platform state, logs and sockets. `url` is where functions are called when no platform is
+    told of otherwise; `platform_socket` the activator's Unix socket, set for whatever runs inside a platform.
+    `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies that are slow to hear of it.
+    """
+
+    home: Path
+    url: str | None = None
+    platform_socket: str | None = None
+    lame_duck_s: float = 0.0
+    debug: bool = False
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder of the local snapshot store."""
+        return self.home / "snapshots"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the functions' logs."""
+        return self.home / "logs"
+
+    @property
+    def run(self) -> Path:
+        """The folder of sockets and of the running platform's record."""
+        return self.home / "run"
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings that `environ` holds.
+
+    Raises:
+        SettingError: a variable holds something that is not what it should be.
+    """
+    home = environ.get(HOME) or platformdirs.user_data_dir("faas", appauthor=False)
+    return Settings(
+        home=Path(home).expanduser().absolute(),
+        url=environ.get(URL) or None,
+        platform_socket=environ.get(PLATFORM_SOCKET) or None,
+        lame_duck_s=_seconds(environ, LAME_DUCK),
+        debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
+    )
+
+
+def _seconds(environ: Mapping[str, str], name: str) -> float:
+    text = environ.get(name, "").strip() or "0"
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise SettingError(f"{name}={text!r}: must be a number of seconds of at least 0")
+    return value
