@@ -1,0 +1,25 @@
+"""Load on any HTTP server: open and closed loops, timed from when each request was due.
+
+report = await run(OpenLoop(rate_per_s=200), Workload.json(url, ["hello"]), duration_s=30, slo_ms=100)
+"""
+
+from loadgen.driver import run
+from loadgen.errors import SettingError, LoadError, WorkerError
+from loadgen.histogram import Summary
+from loadgen.plan import ClosedLoop, OpenLoop
+from loadgen.report import Report
+from loadgen.sample import Outcome
+from loadgen.workload import Workload
+
+__all__ = [
+    "ClosedLoop",
+    "SettingError",
+    "LoadError",
+    "OpenLoop",
+    "Outcome",
+    "Report",
+    "Summary",
+    "WorkerError",
+    "Workload",
+    "run",
+]

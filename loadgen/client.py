@@ -1,0 +1,119 @@
+"""One request over HTTP, timed: keep-alive connections, no redirects, no cookies, bodies as they come."""
+
+import math
+from collections.abc import Iterable
+from time import monotonic
+from types import TracebackType
+
+import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from loadgen.sample import Outcome, Sample
+from loadgen.workload import Workload
+
+_LARGEST_BATCH = 1_000_000  # a header that says more is not believed
+
+
+class Client:
+    """Sends the requests of a workload; an asynchronous context manager that owns its connections.
+
+    As many connections as there are requests in flight: what limits them is the load, not the client.
+    """
+
+    def __init__(self, workload: Workload, timeout_s: float) -> None:
+        self._method = workload.method
+        self._url = URL(workload.url)
+        self._headers = CIMultiDict(workload.headers)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, ceil_threshold=math.inf),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
+            auto_decompress=False,
+        )
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def send(self, body: bytes | None, planned_at: float | None = None) -> Sample:
+        """Send one request and return its sample; due now unless `planned_at` says when it was.
+
+        Every failure of the request is an outcome of the sample; only cancellation is raised.
+        """
+        sent_at = monotonic()
+        planned_at = sent_at if planned_at is None else planned_at
+        try:
+            async with self._session.request(
+                self._method, self._url, data=body, headers=self._headers, allow_redirects=False
+            ) as response:
+                content = await response.read()
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            return Sample(
+                planned_at=planned_at,
+                sent_at=sent_at,
+                done_at=monotonic(),
+                outcome=_outcome_of_failure(error),
+                error=f"{type(error).__name__}: {error}",
+            )
+        return _answered(response.status, response.headers, len(content), (planned_at, sent_at, monotonic()))
+
+
+def _answered(
+    status: int, headers: CIMultiDictProxy[str], num_bytes: int, instants: tuple[float, float, float]
+) -> Sample:
+    planned_at, sent_at, done_at = instants
+    return Sample(
+        planned_at=planned_at,
+        sent_at=sent_at,
+        done_at=done_at,
+        outcome=Outcome.of_status(status),
+        status=status,
+        cold={"0": False, "1": True}.get(headers.get("X-Cold-Start", "")),
+        batch_size=_batch_size(headers.get("X-Batch-Size", "")),
+        phases_ms=server_timing(headers.getall("Server-Timing", ())),
+        num_bytes=num_bytes,
+    )
+
+
+def _batch_size(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) < 8):
+        return None
+    size = int(text)
+    return size if 1 <= size <= _LARGEST_BATCH else None
+
+
+def _outcome_of_failure(error: Exception) -> Outcome:
+    if isinstance(error, TimeoutError):
+        return Outcome.TIMEOUT
+    return Outcome.CONNECT_ERROR if isinstance(error, aiohttp.ClientConnectorError) else Outcome.BROKEN
+
+
+def server_timing(lines: Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """Return the (name, milliseconds) of each metric with a sound `dur` in Server-Timing header lines.
+
+    The grammar is that of W3C Server Timing, section 3, less commas and semicolons inside quoted descriptions.
+    """
+    phases = []
+    for line in lines:
+        for metric in line.split(","):
+            name, *parameters = metric.split(";")
+            for parameter in parameters:
+                key, _, value = parameter.partition("=")
+                if key.strip().lower() == "dur" and (duration_ms := _milliseconds(value)) is not None:
+                    phases.append((name.strip(), duration_ms))
+                    break
+    return tuple(phases)
+
+
+def _milliseconds(text: str) -> float | None:
+    try:
+        value = float(text.strip().strip('"'))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None

@@ -1,0 +1,111 @@
+"""The open and the closed loop: one process's share of a run, until it is done or stopped."""
+
+import asyncio
+import math
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from itertools import islice, repeat, takewhile
+from time import monotonic, thread_time
+from typing import Any
+
+from loadgen.client import Client
+from loadgen.plan import ClosedLoop, OpenLoop, Plan, planned_share, share_of
+from loadgen.recorder import Recorder
+
+
+async def drive(plan: Plan, rank: int, start_at: float, stop: asyncio.Event) -> Recorder:
+    """Send the share of process `rank`, from the monotonic instant `start_at`, and return what was recorded.
+
+    When `stop` is set nothing more is sent, and what is due or in flight is counted as unfinished.
+    """
+    late_after_ms = plan.load.late_after_ms if isinstance(plan.load, OpenLoop) else None
+    recorder = Recorder(slo_ms=plan.slo_ms, late_after_ms=late_after_ms)
+    async with Client(plan.workload, plan.timeout_s) as client:
+        part = _Part(plan, rank, start_at, client, recorder)
+        cpu_before_s = thread_time()
+        if isinstance(plan.load, OpenLoop):
+            await _until_stopped(_open_loop(plan.load, part), stop)
+        else:
+            await _until_stopped(_closed_loop(plan.load, part), stop)
+        recorder.ran(elapsed_s=monotonic() - start_at, cpu_s=thread_time() - cpu_before_s)
+    return recorder
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    plan: Plan
+    rank: int
+    start_at: float
+    client: Client
+    recorder: Recorder
+
+    def share_of(self, total: int) -> int:
+        return share_of(total, self.rank, self.plan.num_processes)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Run `work` to its end or until `stop` is set, and leave nothing of it running."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.wait((working, stopping))
+    if not working.cancelled():
+        working.result()
+
+
+async def _open_loop(load: OpenLoop, part: _Part) -> None:
+    recorder, cap = part.recorder, load.max_concurrency
+    free = None if cap is None else asyncio.Semaphore(part.share_of(cap))
+
+    async def send(body: bytes | None, planned_at: float) -> None:
+        recorder.record(await part.client.send(body, planned_at))
+        if free is not None:
+            free.release()
+
+    requests = planned_share(part.plan, load, part.rank)
+    num_due = 0
+    try:
+        # A request that waits for the cap stays in the plan, so that a backlog takes no memory.
+        async with asyncio.TaskGroup() as in_flight:
+            for planned_s, body in requests:
+                planned_at = part.start_at + planned_s
+                # Yields even when already due: those before it must first get to their sockets.
+                await asyncio.sleep(max(planned_at - monotonic(), 0.0))
+                num_due += 1
+                if free is not None:
+                    await free.acquire()
+                in_flight.create_task(send(body, planned_at))
+    finally:
+        stopped_s = monotonic() - part.start_at
+        num_due += sum(1 for _ in takewhile(lambda request: request[0] <= stopped_s, requests))
+        recorder.record_unfinished(num_due - recorder.num_recorded)
+
+
+async def _closed_loop(load: ClosedLoop, part: _Part) -> None:
+    plan, recorder = part.plan, part.recorder
+    ends_at = math.inf if plan.duration_s is None else part.start_at + plan.duration_s
+    # Callers share what is left to send: a quick one takes more turns.
+    turns = repeat(None) if plan.num_requests is None else repeat(None, part.share_of(plan.num_requests))
+    bodies = islice(plan.workload.take_turns(plan.seed), part.rank, None, plan.num_processes)
+    num_sent = 0
+
+    async def call() -> None:
+        nonlocal num_sent
+        await asyncio.sleep(max(part.start_at - monotonic(), 0.0))
+        for _ in turns:
+            if monotonic() >= ends_at:
+                return
+            num_sent += 1
+            recorder.record(await part.client.send(next(bodies)))
+            if load.think_s:
+                await asyncio.sleep(min(load.think_s, max(ends_at - monotonic(), 0.0)))
+
+    try:
+        async with asyncio.TaskGroup() as callers:
+            for _ in range(part.share_of(load.num_callers)):
+                callers.create_task(call())
+    finally:
+        recorder.record_unfinished(num_sent - recorder.num_recorded)

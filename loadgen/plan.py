@@ -1,0 +1,157 @@
+"""The settings of a run, and how several processes share one."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import get_args
+
+import msgspec
+
+from loadgen.arrivals import Arrivals, planned_instants
+from loadgen.errors import SettingError, require_at_least, require_positive
+from loadgen.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLoop:
+    """Requests sent when they are due, whether or not earlier ones have been answered.
+
+    Due at `rate_per_s` by a process ("poisson", "constant", "gamma"), or at the given instants (a tuple of seconds
+    from the start, increasing), for a trace. `max_concurrency` holds requests back; they are still timed from when
+    they were due. A request sent `late_after_ms` after it was due counts as late.
+    Raises SettingError.
+    """
+
+    rate_per_s: float | None = None
+    arrivals: Arrivals | tuple[float, ...] = "poisson"
+    gamma_shape: float = 0.25
+    max_concurrency: int | None = None
+    late_after_ms: float = 10.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arrivals, str):
+            self._check_process()
+        else:
+            self._check_instants(self.arrivals)
+        require_positive("gamma_shape", self.gamma_shape, "units")
+        require_positive("late_after_ms", self.late_after_ms, "milliseconds")
+        if self.max_concurrency is not None:
+            require_at_least("max_concurrency", self.max_concurrency, 1, "requests")
+
+    def _check_process(self) -> None:
+        if self.arrivals not in get_args(Arrivals):
+            raise SettingError(f"arrivals is {self.arrivals!r}; give one of {', '.join(get_args(Arrivals))}")
+        if self.rate_per_s is None:
+            raise SettingError("rate_per_s is None; give a number of requests a second, or arrivals as instants")
+        require_positive("rate_per_s", self.rate_per_s, "requests a second")
+
+    def _check_instants(self, instants_s: tuple[float, ...]) -> None:
+        if self.rate_per_s is not None:
+            raise SettingError(f"rate_per_s is {self.rate_per_s!r} and arrivals are instants; give one of the two")
+        if not instants_s:
+            raise SettingError("arrivals is an empty tuple; give at least one instant in seconds from the start")
+        before_s = 0.0
+        for instant_s in instants_s:
+            if not math.isfinite(instant_s) or instant_s < before_s:
+                raise SettingError(
+                    f"arrivals holds {instant_s!r} after {before_s!r}; give finite, increasing seconds from the start"
+                )
+            before_s = instant_s
+
+    def planned(self, seed: int) -> Iterator[float]:
+        """Yield the seconds from the start at which requests are due."""
+        if isinstance(self.arrivals, tuple):
+            return iter(self.arrivals)
+        assert self.rate_per_s is not None
+        return planned_instants(self.arrivals, self.rate_per_s, seed=seed, gamma_shape=self.gamma_shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoop:
+    """Callers that each wait for an answer, think for `think_s`, and call again.
+
+    A stall of the server also stops its callers, so a closed loop hides how long others would have waited
+    (coordinated omission). It measures throughput; for latency under a load use OpenLoop. Raises SettingError.
+    """
+
+    num_callers: int
+    think_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_at_least("num_callers", self.num_callers, 1, "callers")
+        if not math.isfinite(self.think_s) or self.think_s < 0:
+            raise SettingError(f"think_s is {self.think_s!r}; give a finite number of seconds, 0 or above")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a load process needs to know of a run; the same for each of them. Raises SettingError."""
+
+    load: OpenLoop | ClosedLoop
+    workload: Workload
+    duration_s: float | None = None
+    num_requests: int | None = None
+    num_processes: int = 1
+    timeout_s: float = 60.0
+    slo_ms: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_length()
+        require_positive("timeout_s", self.timeout_s, "seconds")
+        if self.slo_ms is not None:
+            require_positive("slo_ms", self.slo_ms, "milliseconds")
+        require_at_least("seed", self.seed, 0, "units")
+        require_at_least("processes", self.num_processes, 1, "processes")
+        for name, total in self._shared_out().items():
+            if total < self.num_processes:
+                raise SettingError(
+                    f"{name} is {total} for {self.num_processes} processes; give at least one for each, or fewer processes"
+                )
+
+    def _check_length(self) -> None:
+        if self.duration_s is not None:
+            require_positive("duration_s", self.duration_s, "seconds")
+        if self.num_requests is not None:
+            require_at_least("num_requests", self.num_requests, 1, "requests")
+        endless = isinstance(self.load, ClosedLoop) or isinstance(self.load.arrivals, str)
+        if endless and self.duration_s is None and self.num_requests is None:
+            raise SettingError("the run has no end: duration_s and num_requests are None; give one of the two")
+
+    def _shared_out(self) -> dict[str, int]:
+        totals = {"num_requests": self.num_requests}
+        if isinstance(self.load, ClosedLoop):
+            totals["num_callers"] = self.load.num_callers
+        else:
+            totals["max_concurrency"] = self.load.max_concurrency
+        return {name: total for name, total in totals.items() if total is not None}
+
+
+def planned_share(plan: Plan, load: OpenLoop, rank: int) -> Iterator[tuple[float, bytes | None]]:
+    """Yield the (seconds from the start, body) of every k-th request of a run, those that process `rank` of k sends."""
+    requests = zip(load.planned(plan.seed), plan.workload.take_turns(plan.seed), strict=False)
+    if plan.duration_s is not None:
+        duration_s = plan.duration_s
+        requests = takewhile(lambda request: request[0] < duration_s, requests)  # type: ignore[assignment]
+    return islice(islice(requests, plan.num_requests), rank, None, plan.num_processes)
+
+
+def share_of(total: int, rank: int, num_processes: int) -> int:
+    """How many of `total` fall to process `rank`; shares differ by at most one and sum to `total`."""
+    return total // num_processes + (rank < total % num_processes)
+
+
+def encode(plan: Plan) -> bytes:
+    """Return a plan as one line of JSON, for a load process."""
+    return msgspec.json.encode({"closed": isinstance(plan.load, ClosedLoop), "plan": plan}) + b"\n"
+
+
+def decode(line: bytes) -> Plan:
+    """Return the plan that was encoded."""
+    message = msgspec.json.decode(line)
+    settings = message["plan"]
+    kind: type[OpenLoop] | type[ClosedLoop] = ClosedLoop if message["closed"] else OpenLoop
+    load = msgspec.convert(settings.pop("load"), kind)
+    workload = msgspec.convert(settings.pop("workload"), Workload)
+    return Plan(load=load, workload=workload, **settings)
