@@ -8,10 +8,10 @@ class Embed:
     def predict(self, texts: list[str]) -> list[list[float]]: ...
 """
 
+from faas.arrays import Array
 from faas.errors import BadInput, FaasError, RemoteError
 from faas.function import Function, endpoint, inference_function
 from faas.messages import END, Context
-from faas.schema import Array
 from faas.spec import Batching, Calls, Resources, Scaling, Snapshot
 
 __all__ = [

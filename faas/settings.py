@@ -24,7 +24,7 @@ class Settings:
 
     `home` holds snapshots, platform state, logs and sockets. `url` is where functions are called when no platform is
     told of otherwise; `platform_socket` the activator's Unix socket, set for whatever runs inside a platform.
-    `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies that are slow to hear of it.
+    `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
     """
 
     home: Path

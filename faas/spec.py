@@ -25,7 +25,7 @@ def policy(cls: type[_T]) -> type[_T]:
     known = [field.name for field in dataclasses.fields(made)]  # type: ignore[arg-type]
     generated = made.__init__
 
-    def __init__(self: object, *args: object, **values: object) -> None:
+    def __init__(self: object, *args: object, **values: object) -> None:  # noqa: N807
         if args:
             raise SettingError(f"{cls.__name__} takes keywords only: {', '.join(known)}")
         refuse_unknown(cls.__name__, values, known)
@@ -113,8 +113,9 @@ class Batching:
     """How calls are joined into one: at most `max_batch_size` items, gathered for at most `wait_ms`.
 
     `slo_ms` gives each item a deadline. `idle` says what an idle executor does: "adaptive" gathers only while it pays,
-    "now" never gathers, "wait" always does. `on_item_error` "isolate" re-runs halves of a batch that raised so that only
-    the bad item fails; "fail_batch" fails them all. `allowed_batch_sizes` pads a batch up with copies of its last item.
+    "now" never gathers, "wait" always does. `on_item_error` "isolate" re-runs halves of a batch that raised so that
+    only the bad item fails; "fail_batch" fails them all. `allowed_batch_sizes` pads a batch up with copies of its last
+    item.
     `priorities` is the number of levels; 1 is the highest.
     """
 
@@ -133,8 +134,8 @@ class Batching:
             _number(self, "slo_ms", 0, above=True)
             if self.wait_ms >= self.slo_ms:
                 raise SettingError(
-                    f"Batching(wait_ms={self.wait_ms:g}, slo_ms={self.slo_ms:g}): the wait alone would use up the whole "
-                    "latency objective; lower wait_ms"
+                    f"Batching(wait_ms={self.wait_ms:g}, slo_ms={self.slo_ms:g}): the wait alone would use up the "
+                    "whole latency objective; lower wait_ms"
                 )
         _choice(self, "idle", ("adaptive", "now", "wait"))
         _choice(self, "on_item_error", ("isolate", "fail_batch"))

@@ -1,0 +1,162 @@
+"""Arrays and tensors on a signature: from JSON lists in, to JSON lists out, without importing their libraries.
+
+A library counts only where the user's own module has imported it, so nothing here costs a process that has no arrays.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faas.errors import SettingError
+
+Shape = tuple[int | None, ...]
+
+_SAFE_KINDS = {"b": "b", "i": "biu", "u": "bu", "f": "biuf", "c": "biufc"}
+
+
+@dataclass(frozen=True)
+class Array:
+    """The element type and shape of an array on a signature: `Annotated[np.ndarray, Array("float64", (None, 4))]`.
+
+    `dtype` is NumPy's name, or torch's without the `torch.`. A dimension of None may have any length. In a batched
+    function the first dimension is the batch's, and callers send the rest.
+    """
+
+    dtype: str
+    shape: Shape | None = None
+
+    def __post_init__(self) -> None:
+        if self.shape is not None:
+            dimensions = tuple(self.shape)
+            if not all(d is None or (isinstance(d, int) and d >= 0) for d in dimensions):
+                raise SettingError(
+                    f"Array(shape={self.shape!r}): each dimension is a whole number of at least 0, or None"
+                )
+            object.__setattr__(self, "shape", dimensions)
+
+    def item(self) -> Array:
+        """Return the array of one item of a batch: the same without its first dimension."""
+        return Array(self.dtype, self.shape[1:] if self.shape else None)
+
+
+class _ArrayMeta(type):
+    """Makes a type that stands for the arrays of one library, element type and shape."""
+
+    library: str
+    array: Array | None
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return library_of(type(value)) == cls.library
+
+
+def library_of(kind: object) -> str | None:
+    """Return "numpy" or "torch" where `kind` is that library's array type, else None."""
+    module, name = getattr(kind, "__module__", ""), getattr(kind, "__name__", "")
+    if module == "numpy" and name == "ndarray":
+        return "numpy"
+    if module.partition(".")[0] == "torch" and name in ("Tensor", "Parameter"):
+        return "torch"
+    return None
+
+
+def array_type(library: str, array: Array | None) -> type:
+    """Return the type that the decoder knows such an array by."""
+    return _ArrayMeta(f"{library}_array", (), {"library": library, "array": array})
+
+
+def is_array_type(kind: object) -> bool:
+    """Tell whether `kind` came from `array_type`."""
+    return isinstance(kind, _ArrayMeta)
+
+
+def decode(kind: Any, value: object) -> Any:
+    """Turn nested lists of numbers into the array that `kind` (of `array_type`) stands for.
+
+    Raises:
+        ValueError: ragged, not numeric, of another shape, or not to be held in the element type without loss.
+    """
+    import numpy as np  # the user's module has it already
+
+    declared: Array | None = kind.array
+    try:
+        found = np.asarray(value)
+    except ValueError:
+        found = np.asarray(None)
+    if found.dtype.kind not in "biufc":
+        raise ValueError("Expected an array of numbers of equal lengths")
+    if declared is not None:
+        found = _cast(found, declared)
+    if kind.library == "torch":
+        return sys.modules["torch"].from_numpy(found)
+    return found
+
+
+def _cast(found: Any, declared: Array) -> Any:
+    import numpy as np
+
+    if declared.shape is not None:
+        fits = len(found.shape) == len(declared.shape) and all(
+            want is None or have == want for have, want in zip(found.shape, declared.shape, strict=True)
+        )
+        if not fits:
+            raise ValueError(f"Expected an array of shape {_text(declared.shape)}, got {_text(found.shape)}")
+    wanted = np.dtype(declared.dtype)
+    if found.size == 0 or found.dtype.kind in _SAFE_KINDS.get(wanted.kind, ""):
+        cast = found.astype(wanted)
+        if wanted.kind in "iu" and found.size and not (cast == found).all():
+            raise ValueError(f"Expected numbers within {wanted}, got larger ones")
+        return cast
+    cast = found.astype(wanted)
+    if not (cast == found).all():
+        raise ValueError(f"Expected an array of {wanted}, got {found.dtype} that would lose its fractions")
+    return cast
+
+
+def _text(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("any" if d is None else str(d) for d in shape) + ")"
+
+
+def example_array(library: str, example: object) -> Array | None:
+    """Return the element type and shape that an example input (nested lists, or an array) shows."""
+    import numpy as np
+
+    found = np.asarray(example)
+    return Array(str(found.dtype), found.shape) if found.dtype.kind in "biufc" else None
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """Return the JSON schema of `kind` (of `array_type`)."""
+    array: Array | None = kind.array
+    if array is None or array.shape is None:
+        return {"type": "array", "items": {}, "description": "nested lists of numbers, of equal lengths"}
+    whole = array.dtype.startswith(("int", "uint"))
+    schema: dict[str, Any] = {"type": "integer" if whole else "boolean" if array.dtype == "bool" else "number"}
+    for length in reversed(array.shape):
+        schema = {"type": "array", "items": schema}
+        if length is not None:
+            schema |= {"minItems": length, "maxItems": length}
+    return schema | {"description": array.dtype}
+
+
+def stack(library: str, items: list[Any]) -> Any:
+    """Join the items of a batch on a new first axis.
+
+    Raises:
+        ValueError: the items' shapes differ.
+    """
+    if library == "torch":
+        return sys.modules["torch"].stack(items)
+    return sys.modules["numpy"].stack(items)
+
+
+def to_plain(value: Any) -> Any:
+    """Return what JSON knows for an array, a tensor or a library's scalar; NotImplemented for anything else."""
+    root = type(value).__module__.partition(".")[0]
+    if root == "torch" and hasattr(value, "detach"):
+        return value.detach().cpu().tolist()
+    if root == "numpy" and hasattr(value, "tolist"):
+        return value.tolist()
+    return NotImplemented

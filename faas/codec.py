@@ -1,0 +1,135 @@
+"""JSON, strict both ways.
+
+NaN and infinities are refused in a body and written as null; a lone surrogate is refused, and written as U+FFFD. Arrays,
+tensors and pydantic models are known where the user's own module has imported them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from faas import arrays, hints
+from faas.errors import HandlerError, MalformedBody, SchemaMismatch
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return a decoder of `kind`, made once.
+
+    Raises:
+        TypeError: `kind` is nothing that JSON can be read as.
+    """
+    return msgspec.json.Decoder(kind, dec_hook=_decode_hook)
+
+
+def decode(body: bytes, made: msgspec.json.Decoder[Any]) -> Any:
+    """Read a body.
+
+    Raises:
+        MalformedBody: not JSON.
+        SchemaMismatch: JSON of another type; names the field.
+    """
+    try:
+        return made.decode(body)
+    except msgspec.ValidationError as error:
+        raise mismatch(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedBody(f"the body is not valid JSON: {error}") from None
+
+
+def decode_value(body: bytes) -> Any:
+    """Read any JSON.
+
+    Raises:
+        MalformedBody: not JSON.
+    """
+    return decode(body, _ANY)
+
+
+def convert(value: Any, kind: Any) -> Any:
+    """Turn what JSON decodes to into `kind`.
+
+    Raises:
+        SchemaMismatch: it does not fit; names the field.
+    """
+    try:
+        return msgspec.convert(value, kind, dec_hook=_decode_hook)
+    except msgspec.ValidationError as error:
+        raise mismatch(error) from None
+
+
+def _decode_hook(kind: Any, value: Any) -> Any:
+    if arrays.is_array_type(kind):
+        return arrays.decode(kind, value)
+    if hasattr(kind, "model_validate"):
+        try:
+            return kind.model_validate(value)
+        except ValueError as error:
+            raise ValueError(_one_line(error)) from None
+    raise NotImplementedError(f"no rule turns JSON into {hints.type_title(kind)}")
+
+
+def _one_line(error: Exception) -> str:
+    details = getattr(error, "errors", None)
+    if callable(details):
+        return "; ".join(f"{'.'.join(str(x) for x in d['loc'])}: {d['msg']}" for d in details())
+    return str(error)
+
+
+def schema_hook(kind: Any) -> dict[str, Any]:
+    """Return the JSON schema of a type that the schema generator does not know."""
+    if arrays.is_array_type(kind):
+        return arrays.json_schema(kind)
+    if hasattr(kind, "model_json_schema"):
+        schema: dict[str, Any] = kind.model_json_schema()
+        return schema
+    raise NotImplementedError(hints.type_title(kind))
+
+
+def mismatch(error: msgspec.ValidationError) -> SchemaMismatch:
+    """Return the error of ours that says what `error` says, with the path of the field."""
+    text, _, path = str(error).partition(" - at `")
+    path = path.rstrip("`").replace("[...]", "[]") or "$"
+    for marker in ("missing required field `", "contains unknown field `"):
+        if marker in text:
+            path = f"{path}.{text.rpartition(marker)[2].rstrip('`')}"
+    return SchemaMismatch(text, path)
+
+
+def encode(value: Any) -> bytes:
+    """Write `value` as JSON: NaN and infinities as null, arrays as lists, lone surrogates as U+FFFD.
+
+    Raises:
+        HandlerError: a part of it is of a type that JSON has no form for.
+    """
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_scrubbed(msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise HandlerError(f"the answer cannot be written as JSON: {error}") from None
+
+
+def _encode_hook(value: Any) -> Any:
+    plain = arrays.to_plain(value)
+    if plain is not NotImplemented:
+        return plain
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} has no JSON form")
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_scrubbed(k): _scrubbed(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_scrubbed(v) for v in value]
+    return value
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
+_ANY = decoder(Any)

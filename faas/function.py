@@ -1,0 +1,247 @@
+"""The decorator, and the object that a decorated name becomes."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, overload
+
+from faas import names
+from faas.errors import SettingError
+from faas.schema import Signature
+from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapshot, refuse_unknown
+
+PREDICT: Final = "predict"
+RESERVED_PATHS: Final = (
+    "/livez",
+    "/readyz",
+    "/healthz",
+    "/metrics",
+    "/openapi.json",
+    "/docs",
+    "/feedback",
+    "/v1",
+    "/v2",
+)
+
+_SETTINGS: Final = [f.name for f in FunctionSpec.__dataclass_fields__.values()]
+_MARK: Final = "__faas_endpoint__"
+_HOOKS: Final = ("setup", "teardown", "after_thaw")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One public way into a handler: the path below the function, the method that answers, its schema."""
+
+    path: str
+    method: str
+    signature: Signature
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many calls an instance aims at, may hold, and may keep waiting."""
+
+    target_inputs: int
+    max_inputs: int
+    max_queue: int
+
+
+class Function:
+    """What a decorated function or class becomes: callable here, remotely, and by whatever serves it.
+
+    `user` is the decorated object itself; attributes that are not ours are looked up on it.
+    """
+
+    def __init__(self, user: Any, spec: FunctionSpec, endpoints: tuple[Endpoint, ...]) -> None:
+        self.user = user
+        self.spec = spec
+        self.endpoints = endpoints
+        self._local: Any = None
+        for name in ("__module__", "__qualname__", "__doc__"):
+            setattr(self, name, getattr(user, name, None))
+
+    def __repr__(self) -> str:
+        return f"<faas function {self.name!r} ({self.__module__}.{self.__qualname__})>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "user":  # not made yet: while it is being unpickled
+            raise AttributeError(name)
+        return getattr(self.user, name)
+
+    @property
+    def name(self) -> str:
+        """The function's name, a DNS label."""
+        return self.spec.name
+
+    @property
+    def main(self) -> Endpoint:
+        """The endpoint that answers at `/`, or the first one where none does."""
+        return next((e for e in self.endpoints if e.path == "/"), self.endpoints[0])
+
+    @property
+    def is_class(self) -> bool:
+        """Whether a class was decorated."""
+        return inspect.isclass(self.user)
+
+    @property
+    def limits(self) -> Limits:
+        """The concurrency of an instance: as set, else derived from the batching and the kind of the handler."""
+        spec = self.spec
+        if spec.batching is not None:
+            target, most = spec.batching.max_batch_size, 2 * spec.batching.max_batch_size
+        elif all(e.signature.kind.startswith("async") for e in self.endpoints):
+            target, most = 70, 100
+        else:
+            target, most = 1, 2
+        most = spec.scaling.max_inputs or max(most, spec.scaling.target_inputs or 0)
+        target = spec.scaling.target_inputs or min(target, most)
+        queue = spec.calls.max_queue if spec.calls.max_queue is not None else 10 * most
+        return Limits(target, most, queue)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it in this process; the same as `local`."""
+        return self.local(*args, **kwargs)
+
+    def local(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it in this process with one item; `setup()` runs once.
+
+        An `async def` gives a coroutine, a stream an iterator.
+        """
+        from faas.local import Local  # only callers in process pay for it
+
+        if self._local is None:
+            self._local = Local(self)
+        return self._local.call(self.main, args, kwargs)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it where it is served, and wait for the answer; a stream gives an iterator.
+
+        Raises:
+            RemoteError: it answered with an error.
+            PlatformError: it is served nowhere that can be found.
+        """
+        return self._client().remote(args, kwargs)
+
+    async def aremote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it where it is served. Raises what `remote` raises."""
+        return await self._client().aremote(args, kwargs)
+
+    def spawn(self, *args: Any, **kwargs: Any) -> Any:
+        """Start a remote call and return at once; `.get(timeout_s)` waits for its answer, `.cancel()` gives it up."""
+        return self._client().spawn(args, kwargs)
+
+    def map(self, inputs: Any) -> list[Any]:
+        """Call it remotely for each of `inputs`, many at a time; the answers are in their order."""
+        answers: list[Any] = self._client().map(inputs)
+        return answers
+
+    async def amap(self, inputs: Any) -> list[Any]:
+        """Call it remotely for each of `inputs`, many at a time; the answers are in their order."""
+        answers: list[Any] = await self._client().amap(inputs)
+        return answers
+
+    def with_options(self, **settings: Any) -> Function:
+        """Return the same function with other settings.
+
+        Raises:
+            SettingError: as the decorator does.
+        """
+        refuse_unknown("with_options", settings, _SETTINGS)
+        merged = {name: getattr(self.spec, name) for name in _SETTINGS} | settings
+        return _make(self.user, merged, {})
+
+    def _client(self) -> Any:
+        from faas.client import FunctionClient  # httpx is slow to import, and a server has no use for it
+
+        return FunctionClient(self)
+
+
+def endpoint(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a method of a decorated class public at `path`.
+
+    Raises:
+        SettingError: `path` does not begin with a slash, or is one of the instance's own.
+    """
+    if not isinstance(path, str) or not path.startswith("/") or (path != "/" and path.endswith("/")):
+        raise SettingError(f"endpoint({path!r}): write a path such as '/count'")
+    if any(path == taken or path.startswith(f"{taken}/") for taken in RESERVED_PATHS):
+        raise SettingError(f"endpoint({path!r}): the path belongs to the instance itself; choose another")
+
+    def mark(method: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(method, _MARK, path)
+        return method
+
+    return mark
+
+
+@overload
+def inference_function(user: Callable[..., Any], /) -> Function: ...
+@overload
+def inference_function(
+    *,
+    name: str | None = None,
+    resources: Resources = ...,
+    batching: Batching | None = None,
+    scaling: Scaling = ...,
+    calls: Calls = ...,
+    snapshot: str | Snapshot = "state",
+    **settings: Any,
+) -> Callable[[Callable[..., Any]], Function]: ...
+
+
+def inference_function(user: Any = None, /, **settings: Any) -> Any:
+    """Make a function or a class servable. Bare, or with settings (see `FunctionSpec`).
+
+    Raises:
+        SettingError: a setting is unknown, out of range or contradicts another; an annotation does not suit.
+    """
+    refuse_unknown("inference_function", settings, _SETTINGS)
+    scope = sys._getframe(1).f_locals
+    if user is None:
+        return lambda decorated: _make(decorated, settings, scope)
+    return _make(user, settings, scope)
+
+
+def _make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any]) -> Function:
+    if isinstance(user, Function) or not (inspect.isclass(user) or inspect.isfunction(user)):
+        raise SettingError(f"inference_function decorates a function or a class, once; this is {user!r}")
+    given = dict(settings)
+    given["name"] = names.label(given.get("name") or user.__name__)
+    if isinstance(given.get("snapshot"), str):
+        given["snapshot"] = Snapshot(mode=given["snapshot"])
+    spec = FunctionSpec(**given)
+    endpoints = _class_endpoints(user, spec, scope) if inspect.isclass(user) else (_endpoint("/", user, spec, scope),)
+    return Function(user, spec, endpoints)
+
+
+def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -> tuple[Endpoint, ...]:
+    found: dict[str, Endpoint] = {}
+    methods = {name: m for name, m in inspect.getmembers(user, inspect.isfunction) if not name.startswith("__")}
+    marked = {name: getattr(m, _MARK) for name, m in methods.items() if hasattr(m, _MARK)}
+    if PREDICT in methods and PREDICT not in marked:
+        marked = {PREDICT: "/" if "/" not in marked.values() else "/predict"} | marked
+    if not marked:
+        near = names.suggestion(PREDICT, methods) or next(
+            (f" (did you mean 'predict' by {n!r}?)" for n in methods if names.suggestion(n, [PREDICT])), ""
+        )
+        raise SettingError(f"class {user.__name__} has no method predict and none marked @endpoint('/path'){near}")
+    for name, path in marked.items():
+        if path in found:
+            raise SettingError(f"class {user.__name__}: {found[path].method} and {name} are both at {path}")
+        found[path] = _endpoint(path, methods[name], spec, scope, bound_to=user)
+    for hook in _HOOKS:
+        if hook in methods and inspect.iscoroutinefunction(methods[hook]):
+            raise SettingError(f"class {user.__name__}: {hook}() runs on the model thread; write it as a plain method")
+    return tuple(found.values())
+
+
+def _endpoint(
+    path: str, method: Any, spec: FunctionSpec, scope: Mapping[str, Any], *, bound_to: type | None = None
+) -> Endpoint:
+    example = spec.warmup[0] if spec.warmup else None
+    bound = method.__get__(object.__new__(bound_to)) if bound_to is not None else method
+    signature = Signature.of(bound, batched=spec.batching is not None, example=example, scope=scope)
+    return Endpoint(path, method.__name__, signature)

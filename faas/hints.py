@@ -1,0 +1,130 @@
+"""Annotations as users write them, read for what a body must be and what kind of handler it is."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from faas import arrays
+from faas.arrays import Array
+from faas.errors import SettingError
+
+Kind = Literal["plain", "async", "generator", "async_generator"]
+
+_STREAMS = (Iterator, AsyncIterator, typing.Generator, typing.AsyncGenerator, typing.Iterable, typing.AsyncIterable)
+_STREAM_ORIGINS = {get_origin(s) or s for s in _STREAMS}
+
+
+def read(fn: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the annotations of `fn`; `scope` holds names they may use beside the module's.
+
+    Raises:
+        SettingError: one cannot be read.
+    """
+    try:
+        return typing.get_type_hints(inspect.unwrap(fn), localns=dict(scope), include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise SettingError(f"{title(fn)}: its annotations cannot be read: {error}") from None
+
+
+def title(fn: Callable[..., Any]) -> str:
+    """Return how `fn` is called in messages."""
+    return getattr(fn, "__qualname__", repr(fn))
+
+
+def kind_of(fn: Callable[..., Any]) -> Kind:
+    """Return what kind of handler `fn` is."""
+    plain = inspect.unwrap(fn)
+    if inspect.isasyncgenfunction(plain):
+        return "async_generator"
+    if inspect.iscoroutinefunction(plain):
+        return "async"
+    return "generator" if inspect.isgeneratorfunction(plain) else "plain"
+
+
+def type_title(hint: Any) -> str:
+    """Return how a type is called in messages."""
+    return getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
+
+
+def item_type(hint: Any) -> tuple[Any, str | None]:
+    """Return the type of one item of a batch annotated `hint`, and its array library; (None, None) if it is no batch."""
+    if hint is Any or hint in (list, Sequence, typing.Sequence, typing.List):  # noqa: UP006
+        return Any, None
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (list, Sequence):
+        return adapted(args[0]), None
+    library = library_of(hint)
+    if library is None:
+        return None, None
+    array = declared_array(hint)
+    return arrays.array_type(library, array.item() if array is not None else None), library
+
+
+def declared_array(hint: Any) -> Array | None:
+    """Return the `Array` that an `Annotated` hint carries."""
+    return (
+        next((a for a in get_args(hint)[1:] if isinstance(a, Array)), None) if get_origin(hint) is Annotated else None
+    )
+
+
+def library_of(hint: Any) -> str | None:
+    """Return "numpy" or "torch" where `hint` is an array of that library, annotated or not."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return library_of(get_args(hint)[0])
+    return arrays.library_of(origin if isinstance(origin, type) else hint)
+
+
+def adapted(hint: Any) -> Any:
+    """Replace what the decoder does not know by itself: arrays become marker types, exceptions leave unions."""
+    origin, args = get_origin(hint), get_args(hint)
+    library = library_of(hint)
+    if library is not None:
+        return arrays.array_type(library, declared_array(hint))
+    if hint is inspect.Signature.empty:
+        return Any
+    if origin in (Union, types.UnionType):
+        kept = [adapted(a) for a in args if not (isinstance(a, type) and issubclass(a, BaseException))]
+        return Union[tuple(kept)] if kept else Any  # noqa: UP007 (made at run time)
+    if origin is Annotated:
+        return Annotated[(adapted(args[0]), *args[1:])]
+    if origin in (list, tuple, set, frozenset, dict) and args:
+        return origin[tuple(a if a is Ellipsis else adapted(a) for a in args)]
+    return hint
+
+
+def return_type(hint: Any, kind: Kind, batched: bool) -> Any:
+    """Return the type of one caller's answer, or of one event where the handler streams."""
+    origin, args = get_origin(hint), get_args(hint)
+    if kind in ("generator", "async_generator") and origin in _STREAM_ORIGINS and args:
+        hint = args[0]
+    if hint is type(None):
+        hint = None
+    if not batched:
+        return adapted(hint)
+    item, _ = item_type(hint) if hint is not None else (Any, None)
+    return Any if item is None else adapted(item)
+
+
+def is_object(kind: Any) -> bool:
+    """Tell whether a JSON object can be a value of this type itself."""
+    origin, args = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin is Annotated:
+        return is_object(args[0])
+    if origin in (Union, types.UnionType):
+        return any(is_object(a) for a in args)
+    if origin is not None:
+        return isinstance(origin, type) and issubclass(origin, Mapping)
+    if not isinstance(kind, type):
+        return typing.is_typeddict(kind)
+    if issubclass(kind, dict | msgspec.Struct | Mapping) or hasattr(kind, "__dataclass_fields__"):
+        return True
+    return hasattr(kind, "model_validate") or hasattr(kind, "__attrs_attrs__")

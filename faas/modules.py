@@ -1,0 +1,46 @@
+"""Which of the loaded modules are the user's own, and which were installed."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+_OURS = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+
+
+def of_user() -> list[ModuleType]:
+    """Return the loaded modules whose files lie neither in the installation nor in this package."""
+    return [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and is_users(m)]
+
+
+def installed() -> list[str]:
+    """Return the names of the loaded modules that are installed or of the standard library, ours included, sorted.
+
+    These are what a zygote can import for a function; `__main__` and the user's own modules are not among them.
+    """
+    names = (n for n, m in list(sys.modules.items()) if isinstance(m, ModuleType) and not is_users(m))
+    return sorted(n for n in names if n.partition(".")[0] != "__main__" and not n.startswith("__mp_"))
+
+
+def is_users(module: ModuleType) -> bool:
+    """Tell whether a module was written by the user: it has a file, and the file lies in no installation."""
+    file = getattr(module, "__file__", None)
+    if module.__name__.partition(".")[0] in _OURS and module.__name__.partition(".")[0] != "handlers":
+        return False
+    return bool(file) and not _is_installed(str(file))
+
+
+@cache
+def _is_installed(file: str) -> bool:
+    path = Path(file).absolute()
+    return any(root in path.parents for root in _roots())
+
+
+@cache
+def _roots() -> tuple[Path, ...]:
+    paths = sysconfig.get_paths()
+    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return tuple(Path(p).absolute() for p in places)

@@ -1,0 +1,96 @@
+"""Unknown keys in a body, found at any depth of the types on a signature.
+
+The decoder ignores keys that a dataclass or a TypedDict does not have; callers who mistype one deserve to be told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from faas import names
+from faas.errors import SchemaMismatch
+
+Check = Callable[[Any, str], None]
+
+
+def checker(kind: Any, seen: dict[Any, list[Check]] | None = None) -> Check | None:
+    """Return a check of builtins (what JSON decodes to) against `kind`, or None where no key could be unknown.
+
+    The check is called with the value and its path, and raises SchemaMismatch that names the key.
+    """
+    seen = {} if seen is None else seen
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is typing.Annotated:
+        return checker(args[0], seen)
+    if origin in (list, set, frozenset, tuple) or (origin is not None and _is_sequence(origin)):
+        inner = [checker(a, seen) for a in args if a is not Ellipsis]
+        return _each(inner[0]) if inner and inner[0] is not None else None
+    if origin is not None and _is_mapping(origin):
+        inner = [checker(a, seen) for a in args[1:]]
+        return _each_value(inner[0]) if inner and inner[0] is not None else None
+    if args and origin is not None:
+        checks = [c for c in (checker(a, seen) for a in args) if c is not None]
+        return checks[0] if len(checks) == 1 else None
+    fields = _fields(kind)
+    return None if fields is None else _object(kind, fields, seen)
+
+
+def _is_sequence(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, typing.Sequence) and not issubclass(origin, str | bytes)
+
+
+def _is_mapping(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, typing.Mapping)
+
+
+def _fields(kind: Any) -> dict[str, Any] | None:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return {f.encode_name: f.type for f in msgspec.structs.fields(kind)}
+    if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
+        return get_type_hints(kind, include_extras=True)
+    return None
+
+
+def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> Check:
+    if kind in seen:
+        holder = seen[kind]
+        return lambda value, path: holder[0](value, path)
+    seen[kind] = []
+    inner = {name: checker(hint, seen) for name, hint in fields.items()}
+
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, dict):
+            return
+        for key, held in value.items():
+            if key not in inner:
+                hint = names.suggestion(str(key), inner)
+                raise SchemaMismatch(f"unknown field {key!r}{hint}; known: {', '.join(inner)}", f"{path}.{key}")
+            deeper = inner[key]
+            if deeper is not None:
+                deeper(held, f"{path}.{key}")
+
+    seen[kind].append(check)
+    return check
+
+
+def _each(inner: Check) -> Check:
+    def check(value: Any, path: str) -> None:
+        if isinstance(value, list):
+            for index, held in enumerate(value):
+                inner(held, f"{path}[{index}]")
+
+    return check
+
+
+def _each_value(inner: Check) -> Check:
+    def check(value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            for key, held in value.items():
+                inner(held, f"{path}.{key}")
+
+    return check
