@@ -1,7 +1,7 @@
 """JSON, strict both ways.
 
-NaN and infinities are refused in a body and written as null; a lone surrogate is refused, and written as U+FFFD. Arrays,
-tensors and pydantic models are known where the user's own module has imported them.
+NaN and infinities are refused in a body and written as null; a lone surrogate is refused, and written as U+FFFD.
+Arrays, tensors and pydantic models are known where the user's own module has imported them.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def type_title(hint: Any) -> str:
 
 
 def item_type(hint: Any) -> tuple[Any, str | None]:
-    """Return the type of one item of a batch annotated `hint`, and its array library; (None, None) if it is no batch."""
+    """Return the type of an item of a batch annotated `hint`, and its array library; (None, None) if it is no batch."""
     if hint is Any or hint in (list, Sequence, typing.Sequence, typing.List):  # noqa: UP006
         return Any, None
     origin, args = get_origin(hint), get_args(hint)
