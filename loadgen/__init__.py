@@ -4,7 +4,7 @@ report = await run(OpenLoop(rate_per_s=200), Workload.json(url, ["hello"]), dura
 """
 
 from loadgen.driver import run
-from loadgen.errors import SettingError, LoadError, WorkerError
+from loadgen.errors import LoadError, SettingError, WorkerError
 from loadgen.histogram import Summary
 from loadgen.plan import ClosedLoop, OpenLoop
 from loadgen.report import Report

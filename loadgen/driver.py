@@ -5,6 +5,7 @@ from time import monotonic
 
 from loadgen.loops import drive
 from loadgen.plan import ClosedLoop, OpenLoop, Plan
+from loadgen.processes import drive_together
 from loadgen.report import Report, summarize
 from loadgen.workload import Workload
 
@@ -41,5 +42,8 @@ async def run(
         seed=seed,
     )
     stop = asyncio.Event() if stop is None else stop
-    recorder = await drive(plan, 0, monotonic(), stop)
+    if processes == 1:
+        recorder = await drive(plan, 0, monotonic(), stop)
+    else:
+        recorder = await drive_together(plan, stop)
     return summarize(plan, recorder, stopped_early=stop.is_set())

@@ -9,6 +9,7 @@ from time import monotonic, thread_time
 from typing import Any
 
 from loadgen.client import Client
+from loadgen.pacer import Pacer
 from loadgen.plan import ClosedLoop, OpenLoop, Plan, planned_share, share_of
 from loadgen.recorder import Recorder
 
@@ -27,7 +28,7 @@ async def drive(plan: Plan, rank: int, start_at: float, stop: asyncio.Event) -> 
             await _until_stopped(_open_loop(plan.load, part), stop)
         else:
             await _until_stopped(_closed_loop(plan.load, part), stop)
-        recorder.ran(elapsed_s=monotonic() - start_at, cpu_s=thread_time() - cpu_before_s)
+        recorder.record_process(elapsed_s=monotonic() - start_at, cpu_s=thread_time() - cpu_before_s)
     return recorder
 
 
@@ -69,15 +70,15 @@ async def _open_loop(load: OpenLoop, part: _Part) -> None:
     num_due = 0
     try:
         # A request that waits for the cap stays in the plan, so that a backlog takes no memory.
-        async with asyncio.TaskGroup() as in_flight:
-            for planned_s, body in requests:
-                planned_at = part.start_at + planned_s
-                # Yields even when already due: those before it must first get to their sockets.
-                await asyncio.sleep(max(planned_at - monotonic(), 0.0))
-                num_due += 1
-                if free is not None:
-                    await free.acquire()
-                in_flight.create_task(send(body, planned_at))
+        with Pacer() as pacer:
+            async with asyncio.TaskGroup() as in_flight:
+                for planned_s, body in requests:
+                    planned_at = part.start_at + planned_s
+                    await pacer.until(planned_at)
+                    num_due += 1
+                    if free is not None:
+                        await free.acquire()
+                    in_flight.create_task(send(body, planned_at))
     finally:
         stopped_s = monotonic() - part.start_at
         num_due += sum(1 for _ in takewhile(lambda request: request[0] <= stopped_s, requests))
@@ -94,7 +95,6 @@ async def _closed_loop(load: ClosedLoop, part: _Part) -> None:
 
     async def call() -> None:
         nonlocal num_sent
-        await asyncio.sleep(max(part.start_at - monotonic(), 0.0))
         for _ in turns:
             if monotonic() >= ends_at:
                 return
@@ -104,6 +104,8 @@ async def _closed_loop(load: ClosedLoop, part: _Part) -> None:
                 await asyncio.sleep(min(load.think_s, max(ends_at - monotonic(), 0.0)))
 
     try:
+        with Pacer() as pacer:
+            await pacer.until(part.start_at)
         async with asyncio.TaskGroup() as callers:
             for _ in range(part.share_of(load.num_callers)):
                 callers.create_task(call())

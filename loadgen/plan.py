@@ -107,7 +107,7 @@ class Plan:
         for name, total in self._shared_out().items():
             if total < self.num_processes:
                 raise SettingError(
-                    f"{name} is {total} for {self.num_processes} processes; give at least one for each, or fewer processes"
+                    f"{name} is {total} for {self.num_processes} processes; give each at least one, or use fewer"
                 )
 
     def _check_length(self) -> None:

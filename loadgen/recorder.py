@@ -1,6 +1,7 @@
 """What a run leaves behind: counts and histograms, of fixed size however long it lasts, mergeable between processes."""
 
-from collections import Counter
+from collections.abc import Hashable
+from typing import TypeVar
 
 import msgspec
 
@@ -11,31 +12,37 @@ _MOST_ERRORS = 20  # different messages that are kept; the rest are counted toge
 _MOST_PHASES = 32
 _OTHER_ERRORS = "other errors"
 
+Key = tuple[Outcome, bool | None]
+K = TypeVar("K", bound=Hashable)
+
 
 class Counts(msgspec.Struct):
-    """The numbers of a recorder; `cpu_s` and `span_s` add up over processes, the rest as named."""
+    """The plain numbers of a record; `elapsed_s` and `busiest` (CPU time over elapsed) are the most of any process."""
 
     num_within_slo: int = 0
     num_late: int = 0
     num_unfinished: int = 0
     num_bytes: int = 0
-    statuses: Counter[int] = msgspec.field(default_factory=Counter)
-    batch_sizes: Counter[int] = msgspec.field(default_factory=Counter)
-    errors: Counter[str] = msgspec.field(default_factory=Counter)
+    statuses: dict[int, int] = {}
+    batch_sizes: dict[int, int] = {}
+    errors: dict[str, int] = {}
     elapsed_s: float = 0.0
     cpu_s: float = 0.0
     busiest: float = 0.0
 
 
+class _Timed(msgspec.Struct):
+    outcome: Outcome
+    cold: bool | None
+    latency: Encoded
+    service: Encoded
+
+
 class _Message(msgspec.Struct):
     counts: Counts
     lateness: Encoded
-    latency: list[tuple[Outcome, bool | None, Encoded]]
-    service: list[tuple[Outcome, bool | None, Encoded]]
+    timed: list[_Timed]
     phases: dict[str, Encoded]
-
-
-Key = tuple[Outcome, bool | None]
 
 
 class Recorder:
@@ -72,76 +79,82 @@ class Recorder:
         counts.num_within_slo += self._slo_s is not None and sample.outcome is Outcome.OK and latency_s <= self._slo_s
         counts.num_bytes += sample.num_bytes
         if sample.status is not None:
-            counts.statuses[sample.status] += 1
+            _add(counts.statuses, sample.status, 1)
         if sample.batch_size is not None:
-            counts.batch_sizes[sample.batch_size] += 1
+            _add(counts.batch_sizes, sample.batch_size, 1)
         if sample.error is not None:
-            self._count_error(sample.error, 1)
+            self._add_error(sample.error, 1)
         for name, duration_ms in sample.phases_ms:
-            self._record_phase(name, duration_ms)
+            if (phase := self._phase(name)) is not None:
+                phase.record(duration_ms / 1e3)
 
     def record_unfinished(self, num: int) -> None:
         """Count requests that were due or in flight when the run was stopped."""
         self.counts.num_unfinished += num
 
-    def _count_error(self, message: str, num: int) -> None:
-        errors = self.counts.errors
-        errors[message if message in errors or len(errors) < _MOST_ERRORS else _OTHER_ERRORS] += num
-
-    def _record_phase(self, name: str, duration_ms: float) -> None:
-        if name not in self.phases:
-            if len(self.phases) >= _MOST_PHASES:
-                return
-            self.phases[name] = Histogram()
-        self.phases[name].record(duration_ms / 1e3)
-
-    def ran(self, elapsed_s: float, cpu_s: float) -> None:
-        """Note how long one process ran, from the common start to its last answer, and the CPU time it took."""
-        self.counts.elapsed_s, self.counts.cpu_s = elapsed_s, cpu_s
+    def record_process(self, elapsed_s: float, cpu_s: float) -> None:
+        """Note how long this process ran, from the common start to its last answer, and the CPU time it took."""
+        self.counts.elapsed_s, self.counts.cpu_s = max(elapsed_s, 0.0), cpu_s
         self.counts.busiest = cpu_s / elapsed_s if elapsed_s > 0 else 0.0
 
     def merge(self, other: "Recorder") -> None:
         """Add what another process recorded in the same run."""
-        mine, theirs = self.counts, other.counts
+        self._merge_counts(other.counts)
+        self.lateness.merge(other.lateness)
+        for mine, theirs in ((self.latency, other.latency), (self.service, other.service)):
+            for key, histogram in theirs.items():
+                mine.setdefault(key, Histogram()).merge(histogram)
+        for name, histogram in other.phases.items():
+            if (phase := self._phase(name)) is not None:
+                phase.merge(histogram)
+
+    def _merge_counts(self, theirs: Counts) -> None:
+        mine = self.counts
         mine.num_within_slo += theirs.num_within_slo
         mine.num_late += theirs.num_late
         mine.num_unfinished += theirs.num_unfinished
         mine.num_bytes += theirs.num_bytes
-        mine.statuses.update(theirs.statuses)
-        mine.batch_sizes.update(theirs.batch_sizes)
+        for status, num in theirs.statuses.items():
+            _add(mine.statuses, status, num)
+        for size, num in theirs.batch_sizes.items():
+            _add(mine.batch_sizes, size, num)
         for message, num in theirs.errors.items():
-            self._count_error(message, num)
+            self._add_error(message, num)
         mine.elapsed_s = max(mine.elapsed_s, theirs.elapsed_s)
         mine.cpu_s += theirs.cpu_s
         mine.busiest = max(mine.busiest, theirs.busiest)
-        self.lateness.merge(other.lateness)
-        for target, source in ((self.latency, other.latency), (self.service, other.service)):
-            for key, histogram in source.items():
-                target.setdefault(key, Histogram()).merge(histogram)
-        for name, histogram in other.phases.items():
-            if name in self.phases or len(self.phases) < _MOST_PHASES:
-                self.phases.setdefault(name, Histogram()).merge(histogram)
+
+    def _add_error(self, message: str, num: int) -> None:
+        errors = self.counts.errors
+        _add(errors, message if message in errors or len(errors) < _MOST_ERRORS else _OTHER_ERRORS, num)
+
+    def _phase(self, name: str) -> Histogram | None:
+        if name not in self.phases and len(self.phases) < _MOST_PHASES:
+            self.phases[name] = Histogram()
+        return self.phases.get(name)
 
     def encode(self) -> bytes:
-        """Return this recorder as JSON, for the process that merges."""
-        return msgspec.json.encode(
-            _Message(
-                counts=self.counts,
-                lateness=self.lateness.encode(),
-                latency=[(*key, histogram.encode()) for key, histogram in self.latency.items()],
-                service=[(*key, histogram.encode()) for key, histogram in self.service.items()],
-                phases={name: histogram.encode() for name, histogram in self.phases.items()},
-            )
-        )
+        """Return this record as JSON, for the process that merges."""
+        timed = [
+            _Timed(outcome, cold, histogram.encode(), self.service[outcome, cold].encode())
+            for (outcome, cold), histogram in self.latency.items()
+        ]
+        phases = {name: histogram.encode() for name, histogram in self.phases.items()}
+        return msgspec.json.encode(_Message(self.counts, self.lateness.encode(), timed, phases))
 
     @classmethod
-    def decode(cls, message: bytes) -> "Recorder":
-        """Return the recorder that was encoded. Raises msgspec.DecodeError for what is none."""
-        decoded = msgspec.json.decode(message, type=_Message)
+    def decode(cls, record: bytes) -> "Recorder":
+        """Return the record that was encoded. Raises msgspec.DecodeError for what is none."""
+        message = msgspec.json.decode(record, type=_Message)
         recorder = cls()
-        recorder.counts = decoded.counts
-        recorder.lateness = Histogram.decode(decoded.lateness)
-        recorder.latency = {(outcome, cold): Histogram.decode(data) for outcome, cold, data in decoded.latency}
-        recorder.service = {(outcome, cold): Histogram.decode(data) for outcome, cold, data in decoded.service}
-        recorder.phases = {name: Histogram.decode(data) for name, data in decoded.phases.items()}
+        recorder.counts = message.counts
+        recorder.lateness = Histogram.decode(message.lateness)
+        for timed in message.timed:
+            recorder.latency[timed.outcome, timed.cold] = Histogram.decode(timed.latency)
+            recorder.service[timed.outcome, timed.cold] = Histogram.decode(timed.service)
+        recorder.phases = {name: Histogram.decode(phase) for name, phase in message.phases.items()}
         return recorder
+
+
+def _add(numbers: dict[K, int], key: K, num: int) -> None:
+    numbers[key] = numbers.get(key, 0) + num

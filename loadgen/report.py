@@ -1,6 +1,5 @@
 """What a run showed: the numbers of its record, derived once."""
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -90,7 +89,7 @@ def summarize(plan: Plan, recorder: Recorder, *, stopped_early: bool = False) ->
         ok_per_s=_share(outcomes[Outcome.OK], counts.elapsed_s),
         outcomes=outcomes,
         statuses=dict(sorted(counts.statuses.items())),
-        errors=dict(counts.errors.most_common()),
+        errors=counts.errors,
         latency=_merged(latency, outcome=Outcome.OK).summary(),
         service=_merged(recorder.service, outcome=Outcome.OK).summary(),
         latency_by_outcome=_by_outcome(latency),
@@ -130,9 +129,9 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-def _mean_batch_size(num_answers_by_size: Counter[int]) -> float | None:
+def _mean_batch_size(num_answers_by_size: dict[int, int]) -> float | None:
     num_batches = sum(num / size for size, num in num_answers_by_size.items())
-    return num_answers_by_size.total() / num_batches if num_batches else None
+    return sum(num_answers_by_size.values()) / num_batches if num_batches else None
 
 
 def _warnings(plan: Plan, recorder: Recorder, num_sent: int) -> tuple[str, ...]:
@@ -148,6 +147,6 @@ def _warnings(plan: Plan, recorder: Recorder, num_sent: int) -> tuple[str, ...]:
             )
     if counts.busiest > _BUSY_SHARE:
         warnings.append(
-            f"a load process used {counts.busiest:.0%} of a core: some of the latency may be its own; use more processes"
+            f"a load process used {counts.busiest:.0%} of a core and may add to the latency itself; use more processes"
         )
     return tuple(warnings)
