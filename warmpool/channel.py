@@ -1,0 +1,78 @@
+"""The client's end of a zygote's socket, on an event loop (asyncio's or uvloop's)."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from warmpool import protocol
+from warmpool.errors import ProtocolError
+
+
+class Channel:
+    """Sends in order, hands each message to `on_message` with its descriptors, and calls `on_close` once at the end."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_message: Callable[[protocol.ToClient, list[int]], None],
+        on_close: Callable[[], None],
+    ) -> None:
+        self._sock = sock
+        self._sock.setblocking(False)
+        self._on_message = on_message
+        self._on_close = on_close
+        self._loop = asyncio.get_running_loop()
+        self._sending = asyncio.Lock()
+        self._full: asyncio.Future[None] | None = None  # a sender waits until there is room
+        self._loop.add_reader(sock.fileno(), self._readable)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has hung up."""
+        return self._sock.fileno() >= 0
+
+    async def send(self, message: protocol.ToZygote, fds: Sequence[int] = ()) -> None:
+        """Send one message; raises OSError when the other end is gone, ProtocolError when it is too big."""
+        async with self._sending:
+            while True:
+                try:
+                    return protocol.send(self._sock, message, fds)
+                except BlockingIOError:
+                    await self._writable()
+
+    def close(self) -> None:
+        """Hang up. `on_close` is called, if it has not been."""
+        if not self.is_open:
+            return
+        self._loop.remove_reader(self._sock.fileno())
+        if self._full is not None:
+            self._loop.remove_writer(self._sock.fileno())
+            self._full.set_exception(BrokenPipeError("the zygote is gone"))
+        self._sock.close()
+        self._on_close()
+
+    def drain(self) -> None:
+        """Hand on what has come, then hang up: the process at the other end is no more."""
+        self._readable()
+        self.close()
+
+    def _readable(self) -> None:
+        while self.is_open:
+            try:
+                message, fds = protocol.receive(self._sock, protocol.CLIENT_INBOX)
+            except BlockingIOError:
+                return
+            except (EOFError, ProtocolError, OSError):
+                return self.close()
+            self._on_message(message, fds)
+
+    async def _writable(self) -> None:
+        ready = self._full = self._loop.create_future()
+        fd = self._sock.fileno()
+        self._loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+        try:
+            await ready
+        finally:
+            self._full = None
+            if self.is_open:
+                self._loop.remove_writer(fd)

@@ -1,0 +1,216 @@
+"""A zygote seen from asyncio: start it, fork from it, stop it."""
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from warmpool import launch, lifeline, protocol
+from warmpool.channel import Channel
+from warmpool.environment import Environment
+from warmpool.errors import ForkRefused, ZygoteDied, ZygoteStartError
+from warmpool.process import Process, Worker
+from warmpool.protocol import Request
+
+ANSWER_TIMEOUT_S = 10.0
+"""A zygote that takes longer to fork is stuck: a fork is milliseconds, tens with gigabytes of private memory."""
+
+
+class Parked:
+    """A worker forked ahead of need, which waits for its request."""
+
+    def __init__(self, worker: Worker, sock: socket.socket) -> None:
+        self.worker = worker
+        self._sock = sock
+        worker.on_end(sock.close)
+
+    async def adopt(self, request: Request) -> Worker:
+        """Give the worker its request. Raises OSError when it died while it was parked."""
+        with self._sock:
+            await launch.adopt(self._sock, request)
+        self.worker.how = "parked"
+        return self.worker
+
+
+@dataclass(frozen=True)
+class _Pending:
+    answer: asyncio.Future[Worker]
+    held_lifeline: int
+
+
+class Zygote:
+    """One running zygote. Made by `start`, used in the event loop it was started in."""
+
+    def __init__(self, environment: Environment, process: Process, sock: socket.socket) -> None:
+        self.environment = environment
+        self.failed: dict[str, str] = {}
+        """Modules that could not be imported, each with the reason."""
+        self.hazard: str | None = None
+        """Why this zygote will refuse every fork, when its imports made it unfit."""
+        self.import_s = 0.0
+        self.process = process
+        self._ready: asyncio.Future[protocol.Ready] = asyncio.get_running_loop().create_future()
+        self._pending: dict[int, _Pending] = {}
+        self._workers: dict[int, Worker] = {}
+        self._ids = itertools.count()
+        self._channel = Channel(sock, self._received, self._hung_up)
+        process.on_end(self._channel.drain)
+
+    @classmethod
+    async def start(cls, environment: Environment, *, timeout_s: float = 120.0) -> Self:
+        """Start a zygote and wait until its imports are done.
+
+        Raises ZygoteStartError when it cannot be started, ends, or is not ready within `timeout_s`. A module that cannot
+        be imported is no error: `failed` tells.
+        """
+        process, sock = launch.start_zygote(environment)
+        zygote = cls(environment, process, sock)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await zygote._prepare()
+        except TimeoutError:
+            await zygote.stop(grace_s=0)
+            raise ZygoteStartError(
+                f"a zygote that imports {list(environment.modules)} was not ready after {timeout_s} s: "
+                "look at its stderr, or give it more time"
+            ) from None
+        except BaseException:
+            await zygote.stop(grace_s=0)
+            raise
+        return zygote
+
+    @property
+    def pid(self) -> int:
+        """The zygote's own process."""
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still takes requests."""
+        return self._channel.is_open
+
+    async def fork(self, request: Request) -> Worker:
+        """Start a worker that runs `request`: forked, or by exec with a warning when a fork would not be safe.
+
+        Raises ZygoteDied when the zygote ends or does not answer, ProtocolError when the request is too big,
+        WorkerStartError when exec was needed and failed.
+        """
+        try:
+            return await self._fork(request)
+        except ForkRefused as refusal:
+            return await launch.exec_worker(self.environment, request, why=str(refusal))
+
+    async def park(self) -> Parked:
+        """Fork a worker ahead of need. Raises ForkRefused, as a parked worker by exec would save little, or ZygoteDied."""
+        ours, theirs = protocol.socketpair()
+        with theirs:
+            try:
+                return Parked(await self._fork(None, theirs), ours)
+            except BaseException:
+                ours.close()
+                raise
+
+    async def stop(self, *, stop_workers: bool = False, grace_s: float = 5.0) -> None:
+        """End the zygote, by hanging up, then by force after `grace_s`. Its workers live on, unless `stop_workers`.
+
+        The exit status of a worker that outlives its zygote is not known (`process.STATUS_UNKNOWN`).
+        """
+        workers = list(self._workers.values())
+        if stop_workers:
+            await end_all(workers, grace_s=grace_s)
+        self._channel.close()
+        try:
+            async with asyncio.timeout(grace_s):
+                await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+
+    async def _prepare(self) -> None:
+        environment = self.environment
+        modules = protocol.to_memfd("\n".join(environment.modules).encode())
+        try:
+            prepare = protocol.Prepare(sys_path=environment.sys_path, remembered=launch.remembered(environment))
+            await self._channel.send(prepare, [modules])
+        except OSError:
+            pass  # it has died: `_ready` says so
+        finally:
+            os.close(modules)
+        ready = await self._ready
+        self.failed, self.hazard, self.import_s = ready.failed, ready.hazard, ready.import_s
+
+    async def _fork(self, request: Request | None, parked: socket.socket | None = None) -> Worker:
+        packed, fds, memfd = (request, [], None) if request is None else await launch.pack(request)
+        if parked is not None:
+            fds = [parked.fileno()]
+        fork = protocol.Fork(id=next(self._ids), request=packed, payload_in_memfd=memfd is not None)
+        held, given = lifeline.create()
+        pending = self._pending[fork.id] = _Pending(asyncio.get_running_loop().create_future(), held)
+        try:
+            await self._channel.send(fork, [given, *fds])
+        except BaseException as error:
+            self._pending.pop(fork.id, None)
+            os.close(held)
+            if isinstance(error, OSError):
+                raise ZygoteDied(f"zygote {self.pid} is gone: {error}") from error
+            raise
+        finally:
+            protocol.close_all([given] if memfd is None else [given, memfd])
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await pending.answer
+        except TimeoutError:
+            self.process.kill()
+            raise ZygoteDied(f"zygote {self.pid} did not answer in {ANSWER_TIMEOUT_S} s and was killed") from None
+
+    def _received(self, message: protocol.ToClient, fds: list[int]) -> None:
+        match message:
+            case protocol.Ready():
+                self._ready.set_result(message)
+            case protocol.Forked(id=id_, pid=pid, started_at=started_at):
+                pending = self._pending.pop(id_)
+                worker = self._workers[id_] = Worker(pid, fds[0], pending.held_lifeline, started_at)
+                if pending.answer.done():  # its caller has gone
+                    worker.kill(signal.SIGKILL)
+                else:
+                    pending.answer.set_result(worker)
+            case protocol.Refused(id=id_, why=why):
+                pending = self._pending.pop(id_)
+                os.close(pending.held_lifeline)
+                if not pending.answer.done():
+                    pending.answer.set_exception(ForkRefused(why))
+            case protocol.Exited(id=id_, status=status):
+                self._workers.pop(id_).ended(status)
+
+    def _hung_up(self) -> None:
+        """The zygote takes nothing more: what it owed is settled, and its workers are watched by their pidfds."""
+        if not self._ready.done():
+            self._ready.set_exception(
+                ZygoteStartError(f"zygote {self.pid} ended while it imported {list(self.environment.modules)}")
+            )
+            self._ready.exception()  # stop() may be the only one that comes by
+        for pending in self._pending.values():
+            os.close(pending.held_lifeline)  # a worker of which we were not told dies with it
+            if not pending.answer.done():
+                pending.answer.set_exception(ZygoteDied(f"zygote {self.pid} died before it answered"))
+        self._pending.clear()
+        for worker in self._workers.values():
+            worker.orphaned()
+        self._workers.clear()
+        self.process.kill(signal.SIGTERM)  # whatever closed the socket, it can serve nobody any more
+
+
+async def end_all(workers: list[Worker], *, grace_s: float) -> None:
+    """End the workers: SIGTERM, and SIGKILL for those that live on after `grace_s`."""
+    living = [worker for worker in workers if worker.kill(signal.SIGTERM)]
+    if not living:
+        return
+    await asyncio.wait([asyncio.ensure_future(worker.wait()) for worker in living], timeout=grace_s)
+    for worker in living:
+        worker.kill(signal.SIGKILL)
+    for worker in living:
+        await worker.wait()

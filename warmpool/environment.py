@@ -1,0 +1,24 @@
+"""What a zygote is keyed by, and what every worker of it has in common."""
+
+import sys
+from dataclasses import dataclass
+
+from warmpool.errors import EnvironmentInvalid
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The interpreter, its variables and paths, and the modules a zygote has imported. Equal ones share a zygote."""
+
+    modules: tuple[str, ...] = ()
+    """Imported in this order."""
+    python: str = sys.executable
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables set over those of this process, as pairs."""
+    sys_path: tuple[str, ...] = ()
+    """Folders put at the front of `sys.path` before the imports."""
+
+    def __post_init__(self) -> None:
+        for name in self.modules:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise EnvironmentInvalid(f"{name!r} is not the name of a module; give dotted names such as 'torch.nn'")

@@ -1,0 +1,35 @@
+"""Why this process must not be forked now, if there is a reason."""
+
+import os
+import sys
+import threading
+from collections.abc import Collection
+
+
+def before_fork() -> str | None:
+    """Return the reason why a fork of this process would not be safe, or None. Asked before every fork; imports nothing."""
+    return _threads() or _cuda()
+
+
+def after_imports(opened_by_imports: Collection[int]) -> str | None:
+    """Return what the imports did that no later look at this process would show, or None."""
+    targets = [os.readlink(f"/proc/self/fd/{fd}") for fd in opened_by_imports]
+    if "/dev/nvidia-uvm" in targets:  # opened by the CUDA driver's start; asking NVML for a count does not
+        return "an import touched CUDA (it opened /dev/nvidia-uvm), and a CUDA context cannot be forked"
+    return None
+
+
+def _threads() -> str | None:
+    with open("/proc/self/status") as status:
+        count = next(int(line.split()[1]) for line in status if line.startswith("Threads:"))
+    if count == 1:
+        return None
+    named = ", ".join(sorted(thread.name for thread in threading.enumerate() if thread is not threading.main_thread()))
+    return f"the zygote has {count} threads and must have 1 (Python's: {named or 'none, they are a library’s own'})"
+
+
+def _cuda() -> str | None:
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return None
+    return "an import initialised CUDA through torch, and a CUDA context cannot be forked"

@@ -1,0 +1,112 @@
+"""Starting an interpreter: a zygote, or a worker the slow way."""
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from warmpool import lifeline, protocol
+from warmpool.environment import Environment
+from warmpool.errors import WorkerStartError, ZygoteStartError
+from warmpool.process import Process, Worker
+from warmpool.threads import ONE_THREAD
+
+_THREAD_PAYLOAD_BYTES = 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+_ROOT = str(Path(__file__).resolve().parent.parent)
+# Not `-m`: the interpreter may be one that has no warmpool of its own, and its working directory is no place for imports.
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from warmpool.{role} import main; main()"
+
+
+def base_env(environment: Environment) -> dict[str, str]:
+    """Return the variables a plain process of this environment would have."""
+    return {**os.environ, **dict(environment.env)}
+
+
+def remembered(environment: Environment) -> dict[str, str | None]:
+    """Return what the user set the variables to that a zygote is started without."""
+    base = base_env(environment)
+    return {name: base.get(name) for name in ONE_THREAD}
+
+
+def start_zygote(environment: Environment) -> tuple[Process, socket.socket]:
+    """Start a zygote's process; return it and the socket to it. Raises ZygoteStartError when the system refuses."""
+    try:
+        child, held, ours = _popen("zygote", environment, base_env(environment) | ONE_THREAD)
+    except OSError as error:
+        raise ZygoteStartError(f"a zygote of {environment.python} could not be started: {error}") from error
+    process = Process(child.pid, os.pidfd_open(child.pid), held)
+    process.watch(child.wait)
+    return process, ours
+
+
+async def exec_worker(environment: Environment, request: protocol.Request, why: str) -> Worker:
+    """Start a worker as a new interpreter, and warn of it with the reason.
+
+    Raises WorkerStartError when the system refuses.
+    """
+    _log.warning("worker %s is started by exec, not by fork: %s", request.entry, why)
+    env = base_env(environment) | request.env
+    started_at = time.monotonic()
+    try:
+        child, held, ours = _popen("worker", environment, {k: v for k, v in env.items() if v is not None})
+    except OSError as error:
+        raise WorkerStartError(f"a worker of {environment.python} could not be started: {error}") from error
+    worker = Worker(child.pid, os.pidfd_open(child.pid), held, started_at)
+    worker.how, worker.why = "exec", why
+    worker.watch(child.wait)
+    with ours:
+        try:
+            await adopt(ours, request)
+        except BrokenPipeError:
+            pass  # it has died already, as its exit status says
+        except BaseException:
+            worker.kill()
+            raise
+    return worker
+
+
+async def adopt(sock: socket.socket, request: protocol.Request) -> None:
+    """Tell the worker that waits at the other end of `sock` what to be. Raises BrokenPipeError when it has died."""
+    packed, fds, memfd = await pack(request)
+    try:
+        protocol.send(sock, protocol.Adopt(request=packed, payload_in_memfd=memfd is not None), fds)
+    finally:
+        protocol.close_all([] if memfd is None else [memfd])
+
+
+async def pack(request: protocol.Request) -> tuple[protocol.Request, list[int], int | None]:
+    """Do as `protocol.pack` does; a payload of many megabytes is copied on another thread."""
+    if len(request.payload) < _THREAD_PAYLOAD_BYTES:
+        return protocol.pack(request)
+    return await asyncio.to_thread(protocol.pack, request)
+
+
+def _popen(
+    role: Literal["zygote", "worker"], environment: Environment, env: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], int, socket.socket]:
+    """Start an interpreter with a socket and a lifeline; return it, the lifeline's held end and our socket.
+
+    It has a session of its own: what a terminal sends, the client alone gets, and decides.
+    """
+    ours, theirs = protocol.socketpair()
+    held, given = lifeline.create()
+    fds = (theirs.fileno(), given)
+    command = [environment.python, "-P", "-c", _BOOT.format(role=role), _ROOT, *map(str, fds)]
+    try:
+        with theirs:
+            child = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True)
+    except OSError:
+        ours.close()
+        os.close(held)
+        raise
+    finally:
+        os.close(given)
+    return child, held, ours

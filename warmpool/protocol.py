@@ -1,0 +1,220 @@
+"""The messages between client, zygote and workers, and the one place where descriptors travel.
+
+A SOCK_SEQPACKET Unix socket keeps messages whole, and the descriptors of a message with it. A message is small: a payload
+over `INLINE_PAYLOAD_BYTES` lies in a memfd whose descriptor travels as the last one, so that a zygote passes megabytes on
+without reading them (its memory is every worker's memory).
+"""
+
+import array
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from warmpool.errors import ProtocolError
+
+MAX_MESSAGE_BYTES = 128 * 1024
+MAX_DESCRIPTORS = 253  # the kernel's SCM_MAX_FD
+INLINE_PAYLOAD_BYTES = 32 * 1024
+
+_DESCRIPTOR_BYTES = array.array("i").itemsize
+_M = TypeVar("_M")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is asked to run: `entry(payload, fds)`.
+
+    The entry returns None or an exit status; an exception is printed to stderr and is exit status 1.
+    """
+
+    entry: str
+    """`package.module:function`, imported in the worker."""
+    payload: bytes = b""
+    fds: dict[str, int] = {}
+    """Descriptors by name; the caller's numbers here, the worker's own in the entry. `stdout` and `stderr` replace 1 and
+    2 and are not handed to the entry. The caller may close its own once the worker has been returned."""
+    env: dict[str, str | None] = {}
+    """Environment variables to set, or to remove (None)."""
+    cwd: str | None = None
+    sys_path: tuple[str, ...] = ()
+    """Folders put at the front of `sys.path`, in this order."""
+    num_workers: int = 1
+    """How many workers share this machine's processors: the divisor of the thread counts (`cpu`)."""
+
+
+class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Client to zygote, once: the variables it runs without (None: was not set), and what to import.
+
+    Descriptor: a memfd with the modules' names, one a line; a recorded set of thousands would not fit into a message.
+    """
+
+    sys_path: tuple[str, ...]
+    remembered: dict[str, str | None]
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Client to zygote: fork one worker. Without a request it is parked and waits for an `Adopt`.
+
+    Descriptors: the lifeline, then those of the request, or the parked worker's socket.
+    """
+
+    id: int
+    request: Request | None
+    payload_in_memfd: bool = False
+
+
+class Adopt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Client to a parked or an exec'd worker: what to be. Descriptors: those of the request."""
+
+    request: Request
+    payload_in_memfd: bool = False
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Zygote to client, once: imports are done. `failed` has a reason for each module that could not be imported."""
+
+    failed: dict[str, str]
+    hazard: str | None
+    import_s: float
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Zygote to client: the worker lives. Descriptor: its pidfd. `started_at` is the monotonic instant before the fork."""
+
+    id: int
+    pid: int
+    started_at: float
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Zygote to client: forking would not be safe, or failed."""
+
+    id: int
+    why: str
+
+
+class Exited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Zygote to client: a worker ended and was reaped. A negative status is the signal that ended it."""
+
+    id: int
+    status: int
+
+
+ToZygote = Prepare | Fork
+ToClient = Ready | Forked | Refused | Exited
+
+_encode = msgspec.msgpack.Encoder().encode
+ZYGOTE_INBOX = msgspec.msgpack.Decoder(ToZygote)
+CLIENT_INBOX = msgspec.msgpack.Decoder(ToClient)
+WORKER_INBOX = msgspec.msgpack.Decoder(Adopt)
+
+
+def socketpair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected message sockets, both closed on exec."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def send(sock: socket.socket, message: ToZygote | Adopt | ToClient, fds: Sequence[int] = ()) -> None:
+    """Send one message with its descriptors.
+
+    Raises ProtocolError when it is too big, BlockingIOError when a non-blocking socket is full, OSError when the peer is
+    gone.
+    """
+    body = _encode(message)
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise ProtocolError(
+            f"a {type(message).__name__} message of {len(body)} bytes is over the limit of {MAX_MESSAGE_BYTES}: "
+            "put what is big into the payload, not into the environment or the paths"
+        )
+    if len(fds) > MAX_DESCRIPTORS:
+        raise ProtocolError(f"{len(fds)} descriptors in one message, the kernel passes at most {MAX_DESCRIPTORS}")
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    sock.sendmsg([body], rights, socket.MSG_NOSIGNAL)
+
+
+def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M, list[int]]:
+    """Receive one message and its descriptors, which are closed on exec and belong to the caller.
+
+    Raises EOFError when the peer is gone, ProtocolError when the message is not one of the inbox's or its descriptors
+    did not fit under this process's limit; nothing is left open then.
+    """
+    try:
+        body, ancillary, flags, _ = sock.recvmsg(
+            MAX_MESSAGE_BYTES, socket.CMSG_SPACE(MAX_DESCRIPTORS * _DESCRIPTOR_BYTES), socket.MSG_CMSG_CLOEXEC
+        )
+    except ConnectionResetError:  # the peer closed with messages of ours unread
+        raise EOFError("the peer closed its socket") from None
+    fds = _descriptors(ancillary)
+    try:
+        if not body:
+            raise EOFError("the peer closed its socket")
+        if flags & socket.MSG_TRUNC:
+            raise ProtocolError(f"a message is over the limit of {MAX_MESSAGE_BYTES} bytes")
+        if flags & socket.MSG_CTRUNC:
+            raise ProtocolError("descriptors were lost on the way: raise the limit of open files (ulimit -n)")
+        return inbox.decode(body), fds
+    except msgspec.MsgspecError as error:
+        close_all(fds)
+        raise ProtocolError(f"a message cannot be read: {error}") from error
+    except (EOFError, ProtocolError):
+        close_all(fds)
+        raise
+
+
+def pack(request: Request) -> tuple[Request, list[int], int | None]:
+    """Split a request into what goes into the message, the descriptors that go with it, and the memfd made for it.
+
+    The caller closes the memfd (it is the last of the descriptors) once the message is sent.
+    """
+    fds = list(request.fds.values())
+    if len(request.payload) <= INLINE_PAYLOAD_BYTES:
+        return request, fds, None
+    memfd = to_memfd(request.payload)
+    return msgspec.structs.replace(request, payload=b""), [*fds, memfd], memfd
+
+
+def unpack(request: Request, fds: Sequence[int], payload_in_memfd: bool) -> Request:
+    """Put a request together again from the message and its descriptors, as the worker sees it."""
+    expected = len(request.fds) + payload_in_memfd
+    if len(fds) != expected:
+        raise ProtocolError(f"{len(fds)} descriptors came with a request that needs {expected}")
+    payload = request.payload
+    if payload_in_memfd:
+        payload = from_memfd(fds[-1])
+    return msgspec.structs.replace(request, payload=payload, fds=dict(zip(request.fds, fds, strict=False)))
+
+
+def to_memfd(data: bytes) -> int:
+    """Return a new memfd that holds `data`."""
+    memfd = os.memfd_create("warmpool", os.MFD_CLOEXEC)
+    view = memoryview(data)
+    offset = 0
+    try:
+        while offset < len(view):
+            offset += os.pwrite(memfd, view[offset:], offset)
+    except OSError:
+        os.close(memfd)
+        raise
+    return memfd
+
+
+def from_memfd(memfd: int) -> bytes:
+    """Return what a memfd holds, and close it."""
+    with open(memfd, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def close_all(fds: Iterable[int]) -> None:
+    """Close each descriptor."""
+    for fd in fds:
+        os.close(fd)
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
+    return fds.tolist()

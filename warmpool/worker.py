@@ -1,0 +1,118 @@
+"""A worker process, from its first instruction to its last: forked from a zygote, or started by exec.
+
+Run as a program it is the slow way: `python -m warmpool.worker SOCKET LIFELINE` reads one `Adopt` and runs it.
+"""
+
+import atexit
+import gc
+import importlib
+import io
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Collection, Mapping
+from typing import NoReturn
+
+from warmpool import cpu, descriptors, fresh, lifeline, protocol, threads
+
+_STREAMS = {"stdout": 1, "stderr": 2}
+
+
+def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Collection[int]) -> None:
+    """Turn a copy of the zygote into a process of its own. Signals are blocked on entry, and are not on return."""
+    fresh.reset_signals()
+    lifeline.hold(lifeline_fd)
+    descriptors.close_all_but({lifeline_fd, *keep, *opened_by_imports})
+    descriptors.make_private(opened_by_imports)
+    fresh.reset_event_loop()
+    fresh.reseed_random()
+    fresh.forget_exit_callbacks()
+    gc.enable()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def await_request(fd: int) -> protocol.Request:
+    """Wait, parked, on a message socket for the request to be; a client that hangs up has no use for this worker."""
+    with socket.socket(fileno=fd) as sock:
+        try:
+            message, fds = protocol.receive(sock, protocol.WORKER_INBOX)
+        except EOFError:
+            os._exit(0)
+    return protocol.unpack(message.request, fds, message.payload_in_memfd)
+
+
+def run(request: protocol.Request, setters: Mapping[str, list[threads.Setter]]) -> int:
+    """Run the request's entry in this process and return the exit status."""
+    try:
+        _apply(request, setters)
+        fds = {name: fd for name, fd in request.fds.items() if name not in _STREAMS}
+        status = _resolve(request.entry)(request.payload, fds)
+        return 0 if status is None else status
+    except SystemExit as leave:
+        return _status_of(leave)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+
+
+def leave(status: int) -> NoReturn:
+    """End the process after its own exit callbacks. Its threads are not waited for, its interpreter is not taken apart:
+    that takes hundreds of milliseconds when torch is in it.
+    """
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:  # an exit callback failed, or nobody reads any more
+        status = status or 1
+    finally:
+        os._exit(status & 0xFF)
+
+
+def main() -> NoReturn:
+    """Be a worker that was started by exec."""
+    sock, lifeline_fd = int(sys.argv[1]), int(sys.argv[2])
+    lifeline.hold(lifeline_fd)
+    leave(run(await_request(sock), {}))
+
+
+def _apply(request: protocol.Request, setters: Mapping[str, list[threads.Setter]]) -> None:
+    for name, target in _STREAMS.items():
+        if name in request.fds:
+            os.dup2(request.fds[name], target)
+            os.close(request.fds[name])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    for name, value in request.env.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    if request.cwd is not None:
+        os.chdir(request.cwd)
+    sys.path[:0] = request.sys_path
+    planned = threads.plan(os.environ, cpu.read_threads_per_worker(request.num_workers))
+    os.environ.update(planned)
+    threads.apply(planned, setters)
+
+
+def _resolve(entry: str) -> Callable[[bytes, dict[str, int]], int | None]:
+    module, _, path = entry.partition(":")
+    target: object = importlib.import_module(module)
+    for name in path.split("."):
+        target = getattr(target, name)
+    return target  # type: ignore[return-value]
+
+
+def _status_of(leave: SystemExit) -> int:
+    if leave.code is None or isinstance(leave.code, int):
+        return leave.code or 0
+    print(leave.code, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    main()
