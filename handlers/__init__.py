@@ -1,0 +1,1 @@
+"""Ready-made handlers, written with faas's public API alone."""
