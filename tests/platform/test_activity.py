@@ -5,16 +5,8 @@ from typing import Any
 
 import pytest
 
-from faas.platform.decider import (
-    Activity,
-    ActivityState,
-    Decision,
-    Inputs,
-    Mode,
-    ScalingSettings,
-    Settlement,
-    settle,
-)
+from faas.platform.activity import Activity, ActivityState, Settlement, settle
+from faas.platform.decider import Decision, Inputs, Mode, ScalingSettings
 from faas.platform.windows import Averages
 
 NOTHING = Averages(0.0, 0.0)

@@ -1,0 +1,121 @@
+"""What functions print: one JSON line a line, in a file a function that is rotated by size."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+MAX_FILE_BYTES = 16 * 2**20
+MAX_LINE_BYTES = 64 * 2**10
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line that an instance printed. `time` is ISO 8601, UTC."""
+
+    time: str
+    instance: str
+    text: str
+
+
+class LogFile:
+    """The log of one function. At `MAX_FILE_BYTES` it becomes `NAME.1.jsonl`, replacing the one before."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = folder / f"{name}.jsonl"
+        self._file: BinaryIO | None = None
+        self._followers: set[asyncio.Queue[Line]] = set()
+
+    def write(self, instance: str, text: str) -> None:
+        """Add one line. A disk that is full loses it, and nothing else."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        line = Line(now, instance, text)
+        for follower in self._followers:
+            if not follower.full():
+                follower.put_nowait(line)
+        try:
+            file = self._opened()
+            file.write(msgspec.json.encode(line) + b"\n")
+            file.flush()
+            if file.tell() >= MAX_FILE_BYTES:
+                self.close()
+                self.path.replace(self.path.with_suffix(".1.jsonl"))
+        except OSError:
+            self.close()
+
+    def last(self, num_lines: int) -> list[Line]:
+        """Return the last lines, oldest first."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - num_lines * 512 - MAX_LINE_BYTES))
+                lines = file.read().splitlines()[-num_lines:] if num_lines else []
+        except OSError:
+            return []
+        return [line for line in map(_line, lines) if line is not None]
+
+    async def follow(self) -> AsyncIterator[Line]:
+        """Yield each line as it is written. A reader that is 1,000 lines behind misses some."""
+        queue: asyncio.Queue[Line] = asyncio.Queue(1000)
+        self._followers.add(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._followers.discard(queue)
+
+    def close(self) -> None:
+        """Close the file; the next line opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
+        return self._file
+
+
+def _line(encoded: bytes) -> Line | None:
+    try:
+        return msgspec.json.decode(encoded, type=Line)
+    except msgspec.MsgspecError:
+        return None
+
+
+class OutputPipe(asyncio.Protocol):
+    """The reading end of an instance's standard output and error, cut into lines."""
+
+    def __init__(self, log: LogFile, instance: str) -> None:
+        self._log = log
+        self._instance = instance
+        self._rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Write each whole line; a longer one than `MAX_LINE_BYTES` is cut."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        while len(self._rest) > MAX_LINE_BYTES:
+            lines.append(self._rest[:MAX_LINE_BYTES])
+            self._rest = self._rest[MAX_LINE_BYTES:]
+        for line in lines:
+            self._log.write(self._instance, line.decode("utf-8", "replace"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Write what came after the last line's end."""
+        if self._rest:
+            self._log.write(self._instance, self._rest.decode("utf-8", "replace"))
+
+
+async def capture(log: LogFile, instance: str) -> tuple[asyncio.BaseTransport, int]:
+    """Return the transport of a new pipe's reading end, and the descriptor of its writing end, which the caller closes."""
+    reader, writer = os.pipe()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: OutputPipe(log, instance), os.fdopen(reader, "rb", buffering=0)
+    )
+    return transport, writer
