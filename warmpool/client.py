@@ -52,6 +52,7 @@ class Zygote:
         self.hazard: str | None = None
         """Why this zygote will refuse every fork, when its imports made it unfit."""
         self.import_s = 0.0
+        self.num_forked = 0
         self.process = process
         self._ready: asyncio.Future[protocol.Ready] = asyncio.get_running_loop().create_future()
         self._pending: dict[int, _Pending] = {}
@@ -127,8 +128,10 @@ class Zygote:
             async with asyncio.timeout(grace_s):
                 await self.process.wait()
         except TimeoutError:
+            pass
+        finally:
             self.process.kill()
-            await self.process.wait()
+        await self.process.wait()
 
     async def _prepare(self) -> None:
         environment = self.environment
@@ -172,6 +175,7 @@ class Zygote:
             case protocol.Ready():
                 self._ready.set_result(message)
             case protocol.Forked(id=id_, pid=pid, started_at=started_at):
+                self.num_forked += 1
                 pending = self._pending.pop(id_)
                 worker = self._workers[id_] = Worker(pid, fds[0], pending.held_lifeline, started_at)
                 if pending.answer.done():  # its caller has gone

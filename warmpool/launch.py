@@ -69,6 +69,7 @@ async def exec_worker(environment: Environment, request: protocol.Request, why: 
             pass  # it has died already, as its exit status says
         except BaseException:
             worker.kill()
+            await worker.wait()
             raise
     return worker
 

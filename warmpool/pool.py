@@ -1,0 +1,75 @@
+"""The warm pool: workers of any environment, each as fast as it can be had."""
+
+from types import TracebackType
+from typing import Self
+
+from warmpool.client import Zygote
+from warmpool.environment import Environment
+from warmpool.errors import PoolClosed
+from warmpool.process import Worker
+from warmpool.protocol import Request
+from warmpool.station import Station
+
+
+class WarmPool:
+    """Zygotes by environment, and `buffer` workers parked for each. Use it in one event loop, and close it there."""
+
+    def __init__(self, *, buffer: int = 0, start_timeout_s: float = 120.0) -> None:
+        self._buffer = buffer
+        self._start_timeout_s = start_timeout_s
+        self._stations: dict[Environment, Station] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def warm(self, environment: Environment, *, buffer: int | None = None) -> Zygote:
+        """Have the environment's zygote ready and its workers being parked; return the zygote.
+
+        `buffer` replaces the pool's own for this environment. Raises ZygoteStartError, PoolClosed.
+        """
+        station = self._station(environment)
+        if buffer is not None:
+            station.set_buffer(buffer)
+        return await station.warm()
+
+    async def take(self, environment: Environment, request: Request) -> Worker:
+        """Return a worker that runs `request`: a parked one, else one forked, else, with a warning, one by exec.
+
+        The first of an environment waits for its zygote. Raises WorkerStartError when not even exec works, ProtocolError
+        when the request is too big, PoolClosed.
+        """
+        return await self._station(environment).take(request)
+
+    def num_parked(self, environment: Environment) -> int:
+        """Return how many workers wait for a request of this environment."""
+        station = self._stations.get(environment)
+        return 0 if station is None else len(station.parked)
+
+    async def retire(self, environment: Environment, *, grace_s: float = 5.0) -> None:
+        """End everything of one environment, as `close` does."""
+        station = self._stations.pop(environment, None)
+        if station is not None:
+            await station.close(grace_s)
+
+    async def close(self, *, grace_s: float = 5.0) -> None:
+        """End every zygote, parked worker, and worker that was taken and still lives; leave no process.
+
+        Taken workers get SIGTERM and, after `grace_s`, SIGKILL: drain them first if that matters.
+        """
+        self._closed = True
+        for environment in list(self._stations):
+            await self.retire(environment, grace_s=grace_s)
+
+    def _station(self, environment: Environment) -> Station:
+        if self._closed:
+            raise PoolClosed("the pool has been closed and starts no worker")
+        station = self._stations.get(environment)
+        if station is None:
+            station = self._stations[environment] = Station(environment, self._buffer, self._start_timeout_s)
+        return station

@@ -1,0 +1,181 @@
+"""One environment in the pool: its zygote, which is replaced when it dies, and its parked workers."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from warmpool import launch, policy
+from warmpool.client import Parked, Zygote, end_all
+from warmpool.environment import Environment
+from warmpool.errors import ForkRefused, PoolClosed, ZygoteDied, ZygoteError, ZygoteStartError
+from warmpool.process import Worker
+from warmpool.protocol import Request
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class Station:
+    """Starts its zygote when first asked, or warmed. Everything runs in the event loop it was made in."""
+
+    def __init__(self, environment: Environment, buffer: int, start_timeout_s: float) -> None:
+        self.environment = environment
+        self.zygote: Zygote | None = None
+        self.parked: deque[Parked] = deque()
+        self._buffer = buffer
+        self._start_timeout_s = start_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._starting: asyncio.Task[Zygote] | None = None
+        self._backoff = policy.Backoff()  # of zygotes
+        self._parking = policy.Backoff()  # of parked workers that die before they are needed
+        self._last_failure = ""
+        self._filling = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._workers: set[Worker] = set()
+        self._closed = False
+
+    def set_buffer(self, buffer: int) -> None:
+        """Keep that many workers parked from now on; what is parked beyond it stays until it is taken."""
+        self._buffer = buffer
+        self._refill()
+
+    async def take(self, request: Request) -> Worker:
+        """Return a worker that runs `request`: parked, else forked, else by exec."""
+        return await self._outcome(self._spawn(self._take(request)))
+
+    async def warm(self) -> Zygote:
+        """Return the zygote, started if need be. Raises ZygoteStartError when it fails or is backing off."""
+        if self.zygote is not None and self.zygote.alive:
+            return self.zygote
+        wait_s = self._backoff.wait_s(self._loop.time())
+        if self._starting is None and wait_s > 0:
+            raise ZygoteStartError(
+                f"the zygote failed {self._backoff.num_failures} times in a row and is tried again in {wait_s:.1f} s: "
+                f"{self._last_failure}"
+            )
+        if self._starting is None:
+            self._starting = self._spawn(self._start())
+        return await self._outcome(asyncio.shield(self._starting))
+
+    async def close(self, grace_s: float) -> None:
+        """End the zygote, the parked workers and every worker that was taken and still lives."""
+        self._closed = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for parked in self.parked:
+            parked.worker.kill()
+        await end_all([*self._workers, *(parked.worker for parked in self.parked)], grace_s=grace_s)
+        if self.zygote is not None:
+            await self.zygote.stop(grace_s=grace_s)
+
+    async def _take(self, request: Request) -> Worker:
+        worker = await self._adopted(request) or await self._forked(request)
+        self._workers.add(worker)
+        worker.on_end(lambda: self._workers.discard(worker))
+        return worker
+
+    async def _adopted(self, request: Request) -> Worker | None:
+        while self.parked:
+            parked = self.parked.popleft()
+            try:
+                worker = await parked.adopt(request)
+            except BrokenPipeError:  # it died between two looks
+                continue
+            finally:
+                self._refill()
+            self._parking = policy.Backoff()
+            return worker
+        return None
+
+    async def _forked(self, request: Request) -> Worker:
+        while True:
+            try:
+                return await (await self.warm()).fork(request)
+            except ZygoteDied as death:
+                _log.warning("%s; the worker is asked of the next one", death)
+            except ZygoteStartError as failure:
+                return await launch.exec_worker(self.environment, request, why=str(failure))
+
+    async def _start(self) -> Zygote:
+        try:
+            zygote = await Zygote.start(self.environment, timeout_s=self._start_timeout_s)
+        except ZygoteError as failure:
+            self._starting = None
+            self._failed(str(failure), served=False)
+            raise
+        self._starting = None
+        self.zygote = zygote
+        for module, reason in zygote.failed.items():
+            _log.warning("zygote %d could not import %s: %s", zygote.pid, module, reason)
+        if zygote.hazard is not None:
+            _log.warning("zygote %d will not fork: %s", zygote.pid, zygote.hazard)
+        zygote.process.on_end(lambda: self._zygote_ended(zygote))
+        self._refill()
+        return zygote
+
+    def _zygote_ended(self, zygote: Zygote) -> None:
+        if not self._closed:
+            self._failed(f"zygote {zygote.pid} ended with status {zygote.process.status}", served=zygote.num_forked > 0)
+
+    def _failed(self, reason: str, *, served: bool) -> None:
+        self._last_failure = reason
+        self._backoff = self._backoff.after(served=served, now=self._loop.time())
+        wait_s = self._backoff.wait_s(self._loop.time())
+        _log.warning("%s; a new one is started in %.1f s", reason, wait_s)
+        self._loop.call_later(wait_s, self._restart)
+
+    def _restart(self) -> None:
+        alive = self.zygote is not None and self.zygote.alive
+        if not (alive or self._starting or self._closed):
+            self._starting = self._spawn(self._start())
+
+    def _refill(self) -> None:
+        if not (self._filling or self._closed):
+            self._filling = True
+            self._spawn(self._fill())
+
+    async def _fill(self) -> None:
+        try:
+            while (
+                policy.num_to_park(len(self.parked), self._buffer) > 0
+                and self.zygote is not None
+                and self._parking.wait_s(self._loop.time()) == 0
+            ):
+                parked = await self.zygote.park()
+                self.parked.append(parked)
+                parked.worker.on_end(partial(self._parked_ended, parked))
+        except (ForkRefused, ZygoteDied) as reason:
+            _log.warning("no worker is parked: %s", reason)
+        finally:
+            self._filling = False
+
+    def _parked_ended(self, parked: Parked) -> None:
+        if parked not in self.parked or self._closed:
+            return
+        self.parked.remove(parked)
+        now = self._loop.time()
+        self._parking = self._parking.after(served=False, now=now)
+        _log.warning("parked worker %d ended with status %d", parked.worker.pid, parked.worker.status)
+        self._loop.call_later(self._parking.wait_s(now), self._refill)
+
+    async def _outcome(self, work: asyncio.Future[_T]) -> _T:
+        """Wait for work that `close` cancels, and say so when it did; a caller that was cancelled itself stays so."""
+        task = asyncio.current_task()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._closed and task is not None and not task.cancelling():
+                raise PoolClosed("the pool was closed before the worker had started") from None
+            raise
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # who awaits it gets it as well
+        return task
