@@ -1,0 +1,113 @@
+"""What can go wrong with a snapshot.
+
+SnapshotError
+├── Unfreezable                 something in the object graph cannot be written; .path and .reason say what and why
+├── SnapshotExistsError         freeze or publish would write over something
+├── SnapshotNotFoundError       no snapshot there, or none of that name or digest in the store
+├── BadNameError                a snapshot's name that a store refuses
+├── DamagedError                the bytes at rest are not what the format or the manifest says
+│   ├── BadHeaderError          a tensor file's header
+│   ├── BadManifestError        the manifest
+│   ├── SizeMismatchError       a file is missing, cut short or too long
+│   └── DigestMismatchError     bytes were changed, or another snapshot was asked for
+├── IncompatibleError           intact, but made elsewhere
+│   ├── PythonMismatchError     another Python
+│   └── LibraryMismatchError    other library versions; .mismatches lists them
+├── HeaderTooLargeError         too many tensors, or too long names, for one file that readers would open
+├── UnsupportedDtypeError       a tensor whose type the reader at hand cannot express
+└── ThawError                   the object graph itself refused to be rebuilt
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class SnapshotError(Exception):
+    """Base of all errors of this package."""
+
+
+class Unfreezable(SnapshotError):  # noqa: N818 - reads as what it says of the object
+    """An object cannot be frozen. `path` leads to it from the root, which is called `state`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["Unfreezable"], tuple[str, str]]:
+        return Unfreezable, (self.path, self.reason)
+
+
+class SnapshotExistsError(SnapshotError):
+    """The target is already there; a snapshot is never written over."""
+
+
+class SnapshotNotFoundError(SnapshotError):
+    """There is no snapshot at that place."""
+
+
+class BadNameError(SnapshotError):
+    """A name that would not be a safe folder name."""
+
+
+class DamagedError(SnapshotError):
+    """Bytes at rest contradict the format or the manifest. `path` is the file."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type["DamagedError"], tuple[Path, str]]:
+        return type(self), (self.path, self.problem)
+
+
+class BadHeaderError(DamagedError):
+    """The header of a tensor file is malformed, contradicts itself, or contradicts the manifest."""
+
+
+class BadManifestError(DamagedError):
+    """The manifest is malformed or contradicts itself."""
+
+
+class SizeMismatchError(DamagedError):
+    """A file is missing or has not the size that the manifest or its own header gives."""
+
+
+class DigestMismatchError(DamagedError):
+    """A digest is not the expected one."""
+
+
+class IncompatibleError(SnapshotError):
+    """The snapshot was made in another environment; make it again in this one."""
+
+
+class PythonMismatchError(IncompatibleError):
+    """The snapshot was made by another minor version of Python."""
+
+
+class LibraryMismatchError(IncompatibleError):
+    """Libraries are installed in other versions. `mismatches`: name -> (version frozen with, version here or None)."""
+
+    def __init__(self, mismatches: Mapping[str, tuple[str, str | None]]) -> None:
+        listed = "; ".join(
+            f"{name} {frozen} in the snapshot, {here or 'none'} installed"
+            for name, (frozen, here) in sorted(mismatches.items())
+        )
+        super().__init__(f"the snapshot was made with other library versions ({listed}); make it again here")
+        self.mismatches = dict(mismatches)
+
+    def __reduce__(self) -> tuple[type["LibraryMismatchError"], tuple[dict[str, tuple[str, str | None]]]]:
+        return LibraryMismatchError, (self.mismatches,)
+
+
+class HeaderTooLargeError(SnapshotError):
+    """The header of a tensor file would pass the size that readers accept."""
+
+
+class UnsupportedDtypeError(SnapshotError):
+    """A tensor's type has no counterpart in the library it was asked for."""
+
+
+class ThawError(SnapshotError):
+    """Unpickling the skeleton failed: a module is gone, a class has changed, a reducer's rebuild raised."""

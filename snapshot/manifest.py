@@ -1,0 +1,168 @@
+"""What a snapshot says of itself: `manifest.json`.
+
+The manifest is JSON in one canonical encoding; the BLAKE3 digest of those bytes is the snapshot's identity, and since
+the manifest holds the digest of every other file, it vouches for all of them.
+"""
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+import msgspec
+from blake3 import blake3
+
+from snapshot.errors import BadManifestError, SnapshotNotFoundError
+from snapshot.format import Natural, Shape
+
+FORMAT_VERSION = 1
+MANIFEST_FILE = "manifest.json"
+SKELETON_FILE = "skeleton"
+SHORT_DIGEST_LENGTH = 16
+
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Form = Literal["numpy", "torch", "parameter", "buffer"]
+
+
+class StoredTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One tensor of a shard. `dtype` is safetensors' name for it, `offset` its first byte in the file."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    offset: Natural
+    num_bytes: Natural
+
+
+class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the snapshot, by its path inside the folder, with its size and BLAKE3 digest (hexadecimal)."""
+
+    file: str
+    num_bytes: Natural
+    digest: Digest
+
+
+class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tensor file and its tensors in load order (fillers left out)."""
+
+    file: str
+    num_bytes: Natural
+    digest: Digest
+    tensors: tuple[StoredTensor, ...]
+
+
+class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What reference number i of the skeleton stands for: a tensor or array that lies in a stored tensor.
+
+    What is left out is as the stored tensor has it.
+
+    tensor: index into the stored tensors, counted through all shards
+    form: the object to make; "buffer" is bare memory that an object pickles out of band
+    dtype: numpy's type string or torch's name of the type
+    shape: elements in each dimension; strides: bytes from one element to the next in each dimension
+    start: bytes from the stored tensor's first byte to the view's first element
+    requires_grad, device: as torch has them
+    """
+
+    tensor: Natural
+    form: Form
+    name: str
+    dtype: str
+    shape: Shape
+    strides: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)] | None = None
+    start: Natural = 0
+    requires_grad: bool = False
+    device: str = "cpu"
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A snapshot's table of contents.
+
+    python: the version of Python that wrote the skeleton, as major.minor.micro
+    libraries: distribution name -> version, of what the skeleton refers to
+    created_at: UTC, ISO 8601
+    files: kept as they were, by reducers (a model that a runtime opens by path)
+    meta: the caller's own
+    """
+
+    format_version: int
+    python: str
+    libraries: dict[str, str]
+    created_at: str
+    skeleton: FileRecord
+    shards: tuple[Shard, ...]
+    views: tuple[View, ...]
+    files: tuple[FileRecord, ...]
+    meta: dict[str, object]
+
+    def encode(self) -> bytes:
+        """The canonical bytes."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    @property
+    def digest(self) -> str:
+        """The snapshot's identity: BLAKE3 of the canonical bytes, 64 hexadecimal digits."""
+        return blake3(self.encode()).hexdigest()
+
+    @property
+    def short_digest(self) -> str:
+        """The first digits of the identity, enough to name a folder."""
+        return self.digest[:SHORT_DIGEST_LENGTH]
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of all stored tensors."""
+        return sum(tensor.num_bytes for shard in self.shards for tensor in shard.tensors)
+
+    @property
+    def all_files(self) -> tuple[FileRecord | Shard, ...]:
+        """Every file of the snapshot but the manifest."""
+        return (self.skeleton, *self.shards, *self.files)
+
+
+class _Versioned(msgspec.Struct):
+    format_version: int
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check the manifest of the snapshot in `folder`.
+
+    Raises SnapshotNotFoundError when there is none and BadManifestError when it cannot be trusted to be whole.
+    """
+    path = folder / MANIFEST_FILE
+    try:
+        encoded = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SnapshotNotFoundError(f"{folder} holds no snapshot: there is no {MANIFEST_FILE} in it") from error
+    except OSError as error:
+        raise BadManifestError(path, f"cannot be read: {error.strerror}") from error
+    return parse_manifest(path, encoded)
+
+
+def parse_manifest(path: Path, encoded: bytes) -> Manifest:
+    """Decode and check a manifest; `path` is for messages alone."""
+    try:
+        version = msgspec.json.decode(encoded, type=_Versioned).format_version
+        if version != FORMAT_VERSION:
+            raise BadManifestError(path, f"is of format version {version}, this program reads {FORMAT_VERSION}")
+        manifest = msgspec.json.decode(encoded, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadManifestError(path, f"is not a manifest: {error}") from error
+    _check(path, manifest)
+    if manifest.encode() != encoded:
+        raise BadManifestError(path, "is not in canonical form: it was written or changed by another program")
+    return manifest
+
+
+def _check(path: Path, manifest: Manifest) -> None:
+    names = [MANIFEST_FILE, *(record.file for record in manifest.all_files)]
+    for name in names:
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+            raise BadManifestError(path, f"names a file outside the snapshot: {name!r}")
+    if len(set(names)) != len(names):
+        raise BadManifestError(path, "names one file twice")
+    stored = [tensor for shard in manifest.shards for tensor in shard.tensors]
+    for index, view in enumerate(manifest.views):
+        if view.tensor >= len(stored):
+            raise BadManifestError(path, f"reference {index} ({view.name!r}) points past the last stored tensor")
+        if view.start > stored[view.tensor].num_bytes:
+            raise BadManifestError(path, f"reference {index} ({view.name!r}) begins outside its stored tensor")

@@ -1,0 +1,44 @@
+"""Files in memory, copy on write.
+
+Python's own mmap keeps a duplicate of the descriptor for as long as the mapping lives, so this one is made through
+the C library: a thawed process holds no descriptor of its snapshot. The memory is unmapped when the last array,
+tensor or view of it is gone.
+"""
+
+import ctypes
+import mmap
+import os
+import weakref
+from pathlib import Path
+
+from snapshot.errors import SnapshotError
+
+_MAP_NORESERVE = 0x4000  # Linux; the private copies are few, so promise no swap for all of them
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+)  # fmt: skip
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def map_private(descriptor: int, num_bytes: int, path: Path, *, willneed: bool = False) -> memoryview:
+    """The first `num_bytes` of a file as writable memory whose changes never reach the file.
+
+    The caller may close the descriptor at once. `willneed` asks the kernel to read the file ahead; it is never
+    populated, which on a cold file would wait for all of it. Raises SnapshotError when the kernel refuses.
+    """
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    flags = mmap.MAP_PRIVATE | _MAP_NORESERVE
+    address = _libc.mmap(None, num_bytes, protection, flags, descriptor, 0)
+    if address == _MAP_FAILED:
+        raise SnapshotError(f"{path}: cannot map {num_bytes} bytes: {os.strerror(ctypes.get_errno())}")
+    if willneed:
+        _libc.madvise(address, num_bytes, mmap.MADV_WILLNEED)  # advice: a refusal changes nothing
+    memory = (ctypes.c_ubyte * num_bytes).from_address(address)
+    # Not at exit: what still uses the memory then may run after us, and the kernel takes it back anyway.
+    weakref.finalize(memory, _libc.munmap, address, num_bytes).atexit = False
+    return memoryview(memory).cast("B")

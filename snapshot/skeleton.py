@@ -1,0 +1,136 @@
+"""The object graph without its tensors: how it is pickled, and what was taken out on the way.
+
+Tensors and arrays leave by a numbered reference. Everything else pickles as usual, functions and classes that cannot
+be imported by value. Imported for freezing alone: cloudpickle takes longer to import than many a thaw.
+"""
+
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import cloudpickle
+
+from snapshot import arrays, paths, tensors
+from snapshot.errors import Unfreezable
+from snapshot.plan import Source
+from snapshot.reducers import KeptFiles, find_reducer, kept_folder
+
+# Memory that an object offers out of band (subclasses of arrays, data frames) stays in the pickle below this size.
+_MIN_BUFFER_BYTES = 1024
+
+
+class _Bare:
+    """Stands for a tensor or array whose type or attributes are pickled around it."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Pickles a graph, and afterwards holds what it took out and what it met.
+
+    contents, sources: the tensors, arrays and buffers by reference number, and the memory of each
+    kept: what reducers asked to keep as files
+    modules: names of the modules that the graph's classes and functions come from
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=self._take_buffer)
+        self.contents: list[Any] = []
+        self.sources: list[Source] = []
+        self.kept: list[KeptFiles] = []
+        self.modules: set[str] = set()
+        self._numbers: dict[int, int | str] = {}
+        self._take_out: dict[type, Callable[[Any], int | str | None]] = {
+            _Bare: lambda bare: self._array(bare.content) if _is_array(bare.content) else self._tensor(bare.content),
+            KeptFiles: self._keep,
+        }
+        if numpy := sys.modules.get("numpy"):
+            self._take_out[numpy.ndarray] = self._take_out[numpy.memmap] = self._plain_array
+        if torch := sys.modules.get("torch"):
+            self._take_out[torch.Tensor] = self._take_out[torch.nn.Parameter] = self._plain_tensor
+
+    def persistent_id(self, one: Any) -> int | str | None:
+        """Called by pickle for every object: its reference number when it is taken out."""
+        kind = type(one)
+        self.modules.add(kind.__module__)
+        if kind is FunctionType or kind is BuiltinFunctionType or isinstance(one, type):
+            self.modules.add(one.__module__)
+        elif kind is ModuleType:
+            self.modules.add(one.__name__)
+        take_out = self._take_out.get(kind)
+        return take_out(one) if take_out else None
+
+    def reducer_override(self, one: Any) -> Any:
+        """Called by pickle for what is left: how the object is taken apart."""
+        kind = type(one)
+        if kind in self._take_out:
+            if not _is_array(one) and tensors.is_plain(one):
+                return tensors.same, (_Bare(one),), one.__dict__, None, None, tensors.set_attributes
+            if _is_array(one) and not one.dtype.hasobject:
+                return arrays.with_dtype, (_Bare(arrays.as_void(one)), one.dtype)
+        elif reduce := find_reducer(kind):
+            return reduce(one)
+        return super().reducer_override(one)
+
+    def _plain_array(self, array: Any) -> int | None:
+        return self._array(array) if arrays.is_plain(array) else None
+
+    def _plain_tensor(self, tensor: Any) -> int | None:
+        return self._tensor(tensor) if not tensor.__dict__ and tensors.is_plain(tensor) else None
+
+    def _array(self, array: Any) -> int:
+        return self._refer(array, arrays.describe)
+
+    def _tensor(self, tensor: Any) -> int:
+        return self._refer(tensor, tensors.describe)
+
+    def _refer(self, content: Any, describe: Callable[[Any], Source]) -> int:
+        number = self._numbers.get(id(content))
+        if number is None:
+            number = self._numbers[id(content)] = len(self.contents)
+            # Kept, so that neither the address nor the id of what a reduction made can be used again before we write.
+            self.contents.append(content)
+            self.sources.append(describe(content))
+        return number
+
+    def _keep(self, kept: KeptFiles) -> str:
+        if missing := [str(file) for file in kept.files.values() if not file.is_file()]:
+            raise FileNotFoundError(f"a file to keep is gone: {', '.join(missing)}")
+        self.kept.append(kept)
+        return kept_folder(len(self.kept) - 1)
+
+    def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        memory = buffer.raw()
+        if len(memory) < _MIN_BUFFER_BYTES:
+            return True
+        self._refer(memory, arrays.describe_buffer)
+        return False
+
+
+def _is_array(content: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(content, numpy.ndarray)
+
+
+def pickle_graph(state: object) -> tuple[bytes, SkeletonPickler]:
+    """The pickle of `state` without its tensors, and the pickler that took them out. Raises Unfreezable."""
+    file = io.BytesIO()
+    pickler = SkeletonPickler(file)
+    try:
+        pickler.dump(state)
+    except Exception as error:
+        path, reason = paths.blame(state, _attempt) or ((), error)
+        raise Unfreezable(paths.as_code(path), str(reason) or type(reason).__name__) from error
+    return file.getvalue(), pickler
+
+
+def _attempt(part: object) -> Exception | None:
+    try:
+        SkeletonPickler(io.BytesIO()).dump(part)
+    except Exception as error:
+        return error
+    return None

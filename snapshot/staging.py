@@ -1,0 +1,70 @@
+"""Folders that appear whole or not at all.
+
+A folder is filled under a hidden name beside its place, made durable, and renamed into place. Whatever happens before
+the rename, even a kill, leaves nothing under the real name.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from snapshot.errors import SnapshotExistsError
+
+STAGING_PREFIX = ".staging-"
+_READ_ONLY = 0o444
+
+
+@contextlib.contextmanager
+def staged_folder(target: Path) -> Iterator[Path]:
+    """A new folder that becomes `target` when the block ends well, and goes when it does not.
+
+    Raises SnapshotExistsError when `target` is there, before the block or after it.
+    """
+    _refuse_existing(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = target.parent / f"{STAGING_PREFIX}{target.name[:100]}-{secrets.token_hex(8)}"
+    staging.mkdir()
+    try:
+        yield staging
+        _make_durable(staging)
+        _refuse_existing(target)
+        try:
+            staging.rename(target)
+        except OSError as error:
+            _refuse_existing(target)
+            raise error
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _refuse_existing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise SnapshotExistsError(
+            f"{target} exists; a snapshot is never written over: remove it or choose another place"
+        )
+
+
+def _make_durable(folder: Path) -> None:
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fchmod(descriptor, _READ_ONLY)  # mapped files must not change under those who map them
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(Path(parent))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,124 @@
+"""The torch side of a snapshot: from a tensor to the description of its memory, from a mapped view to a tensor.
+
+Torch is imported inside the functions: a graph without tensors is frozen and thawed without it.
+"""
+
+from typing import TYPE_CHECKING
+
+from snapshot.errors import UnsupportedDtypeError
+from snapshot.manifest import View
+from snapshot.plan import Source
+
+if TYPE_CHECKING:
+    import torch
+
+# Torch's and safetensors' names; tensors of any other type are stored as bytes.
+_STORED_DTYPES = {
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32",
+    "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+    "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}  # fmt: skip
+_TORCH_DTYPES = {stored: dtype for dtype, stored in _STORED_DTYPES.items()}
+
+
+def is_plain(tensor: "torch.Tensor") -> bool:
+    """Whether the tensor is strided memory and nothing more; torch's own reduction takes the others apart."""
+    import torch
+
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and tensor.device.type != "meta"
+        and not (tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg())
+        and not tensor._backward_hooks
+    )
+
+
+def describe(tensor: "torch.Tensor") -> Source:
+    """The memory of a plain tensor."""
+    import torch
+
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    item_bytes = tensor.element_size()
+    return Source(
+        form="parameter" if type(tensor) is torch.nn.Parameter else "torch",
+        dtype=dtype,
+        stored_dtype=_STORED_DTYPES.get(dtype, ""),
+        item_bytes=item_bytes,
+        shape=tuple(tensor.shape),
+        strides=tuple(stride * item_bytes for stride in tensor.stride()),
+        address=tensor.data_ptr(),
+        device=str(tensor.device),
+        requires_grad=tensor.requires_grad,
+    )
+
+
+def same(tensor: "torch.Tensor") -> "torch.Tensor":
+    """What skeletons name to make a tensor that has attributes of its own."""
+    return tensor
+
+
+def set_attributes(tensor: "torch.Tensor", attributes: dict[str, object]) -> None:
+    """What skeletons name to give a tensor its attributes back."""
+    tensor.__dict__.update(attributes)
+
+
+def c_order_bytes(tensor: "torch.Tensor") -> memoryview:
+    """A copy of the elements in C order, as bytes."""
+    import torch
+
+    return _as_memory(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8))
+
+
+def device_bytes(tensor: "torch.Tensor", address: int, num_bytes: int) -> memoryview:
+    """A copy of device memory that lies in the storage of `tensor`."""
+    import torch
+
+    storage = tensor.untyped_storage()
+    flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return _as_memory(flat.set_(storage, address - storage.data_ptr(), (num_bytes,), (1,)).cpu())
+
+
+def _as_memory(flat: "torch.Tensor") -> memoryview:
+    return memoryview(flat.numpy())
+
+
+def storage_on(memory: memoryview, device: str) -> "torch.UntypedStorage":
+    """A stored tensor's memory as a storage: in place on the CPU, copied to any other device."""
+    import torch
+
+    if not len(memory):
+        return torch.UntypedStorage(0, device=device)
+    flat = torch.frombuffer(memory, dtype=torch.uint8)
+    return (flat if device == "cpu" else flat.to(device)).untyped_storage()
+
+
+def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
+    """The tensor or parameter that `view` describes, in `storage`. Raises RuntimeError when it does not fit."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, view.dtype)
+    item_bytes = dtype.itemsize
+    strides = _c_strides(view.shape) if view.strides is None else [stride // item_bytes for stride in view.strides]
+    tensor = torch.empty(0, dtype=dtype, device=view.device)
+    tensor.set_(storage, view.start // item_bytes, view.shape, strides)
+    if view.form == "parameter":
+        return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
+    return tensor.requires_grad_() if view.requires_grad else tensor
+
+
+def _c_strides(shape: tuple[int, ...]) -> list[int]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]
+
+
+def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "torch.Tensor":
+    """A stored tensor as torch has it. Raises UnsupportedDtypeError."""
+    if dtype not in _TORCH_DTYPES:
+        raise UnsupportedDtypeError(f"tensor {name!r} is {dtype}, which torch cannot express here: read its bytes")
+    view = View(tensor=0, form="torch", name=name, dtype=_TORCH_DTYPES[dtype], shape=shape)
+    return from_view(view, storage_on(memory, "cpu"))

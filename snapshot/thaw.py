@@ -1,0 +1,199 @@
+"""From a snapshot back to the object graph, its tensors in place in the mapped shards."""
+
+import contextlib
+import gc
+import io
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, BinaryIO
+
+from blake3 import blake3
+
+from snapshot import arrays, libraries, reducers, tensors
+from snapshot.errors import (
+    BadHeaderError,
+    DigestMismatchError,
+    LibraryMismatchError,
+    PythonMismatchError,
+    SizeMismatchError,
+    ThawError,
+)
+from snapshot.format import FILLER_PREFIX, Header, read_header
+from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
+from snapshot.mapping import map_private
+
+
+@dataclass(frozen=True)
+class Thawed:
+    """What came back.
+
+    mapped_bytes: address space that the shards take; memory only where it is touched
+    timings: milliseconds of each phase: check (manifest, versions), map (shards and their headers), skeleton (reading
+        it), rebuild (unpickling it, with the imports that takes)
+    """
+
+    state: Any
+    manifest: Manifest
+    mapped_bytes: int
+    timings: dict[str, float]
+
+
+def thaw(
+    folder: Path,
+    *,
+    expect_digest: str | None = None,
+    willneed: bool = False,
+    num_threads: int | None = None,
+) -> Thawed:
+    """Rebuild the object graph that was frozen into `folder`.
+
+    The skeleton is code: it is unpickled only when its digest is the manifest's, the manifest's digest is
+    `expect_digest` (where given), and Python and the libraries are those it was made with. Sizes and headers of the
+    shards are checked, not their digests: `verify` does that.
+    The tensors are copy-on-write: writing to them changes this process alone, never the file.
+
+    willneed: ask the kernel to read the shards ahead (for a cold page cache)
+    num_threads: threads for rebuilt runtimes that were left to choose for themselves (onnxruntime sessions)
+    Raises SnapshotNotFoundError, DamagedError, IncompatibleError, ThawError.
+    """
+    folder = folder.resolve()
+    clock = _Phases()
+    with clock.phase("check"):
+        manifest = read_manifest(folder)
+        if expect_digest is not None and manifest.digest != expect_digest:
+            raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
+        _check_environment(manifest)
+    with clock.phase("map"):
+        memory = [part for shard in manifest.shards for part in _map_shard(folder, shard, willneed=willneed)]
+        for record in manifest.files:
+            _open(folder, record).close()
+    with clock.phase("skeleton"):
+        skeleton = _read_skeleton(folder, manifest.skeleton)
+    with clock.phase("rebuild"), reducers.threads(num_threads), _no_collection():
+        state = _Unpickler(skeleton, folder, manifest, memory).load_graph()
+    return Thawed(state, manifest, sum(shard.num_bytes for shard in manifest.shards), clock.timings)
+
+
+class _Phases:
+    def __init__(self) -> None:
+        self.timings: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        begin = perf_counter()
+        yield
+        self.timings[name] = (perf_counter() - begin) * 1e3
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Unpickling makes many objects and no garbage: a full collection in the middle would only cost time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _check_environment(manifest: Manifest) -> None:
+    major, minor, *_ = manifest.python.split(".")
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if f"{major}.{minor}" != here:
+        raise PythonMismatchError(
+            f"the snapshot was made by Python {manifest.python} and this is Python {sys.version.split()[0]}; "
+            f"make it again here, or run it with Python {major}.{minor}"
+        )
+    if differing := libraries.mismatches(manifest.libraries):
+        raise LibraryMismatchError(differing)
+
+
+def _open(folder: Path, record: FileRecord | Shard) -> BinaryIO:
+    """The file of `record`, open, its size checked."""
+    path = folder / record.file
+    try:
+        file = open(path, "rb", buffering=0)
+    except OSError as error:
+        raise SizeMismatchError(path, f"cannot be opened: {error.strerror}") from error
+    size = os.fstat(file.fileno()).st_size
+    if size != record.num_bytes:
+        file.close()
+        raise SizeMismatchError(path, f"has {size} bytes, the manifest says {record.num_bytes}")
+    return file
+
+
+def _map_shard(folder: Path, shard: Shard, *, willneed: bool) -> list[memoryview]:
+    """The memory of each of the shard's tensors, once its size and header are those of the manifest."""
+    path = folder / shard.file
+    with _open(folder, shard) as file:
+        _check_header(path, shard, read_header(path, file.fileno()))
+        memory = map_private(file.fileno(), shard.num_bytes, path, willneed=willneed)
+    return [memory[tensor.offset : tensor.offset + tensor.num_bytes] for tensor in shard.tensors]
+
+
+def _check_header(path: Path, shard: Shard, header: Header) -> None:
+    for tensor in shard.tensors:
+        begin = tensor.offset - header.data_start
+        listed = (tensor.dtype, tensor.shape, (begin, begin + tensor.num_bytes))
+        entry = header.entries.get(tensor.name)
+        found = entry and (entry.dtype, entry.shape, entry.data_offsets)
+        if found != listed:
+            raise BadHeaderError(path, f"tensor {tensor.name!r} is {found} in the file and {listed} in the manifest")
+    names = {tensor.name for tensor in shard.tensors}
+    if extra := [name for name in header.entries if name not in names and not name.startswith(FILLER_PREFIX)]:
+        raise BadHeaderError(path, f"holds tensors that the manifest does not list: {', '.join(extra[:5])}")
+
+
+def _read_skeleton(folder: Path, record: FileRecord) -> bytes:
+    with _open(folder, record) as file:
+        skeleton = file.read()
+    if (digest := blake3(skeleton).hexdigest()) != record.digest:
+        raise DigestMismatchError(folder / record.file, f"has digest {digest}, the manifest says {record.digest}")
+    return skeleton
+
+
+class _Unpickler(pickle.Unpickler):
+    """Unpickles a skeleton; each reference becomes its tensor, array or path, the same object each time it is met."""
+
+    def __init__(self, skeleton: bytes, folder: Path, manifest: Manifest, memory: list[memoryview]) -> None:
+        super().__init__(io.BytesIO(skeleton), buffers=self._buffers(manifest))
+        self._folder = folder
+        self._views = manifest.views
+        self._memory = memory
+        self._made: dict[int, object] = {}
+        self._storages: dict[tuple[int, str], Any] = {}
+
+    def load_graph(self) -> object:
+        """Raises ThawError, whatever it was that failed."""
+        try:
+            return self.load()
+        except Exception as error:
+            raise ThawError(
+                f"{self._folder}: cannot rebuild the object graph: {type(error).__name__}: {error}"
+            ) from error
+
+    def persistent_load(self, reference: int | str) -> object:
+        if isinstance(reference, str):
+            return self._folder / reference
+        if reference not in self._made:
+            self._made[reference] = self._make(self._views[reference])
+        return self._made[reference]
+
+    def _make(self, view: View) -> object:
+        if view.form == "numpy":
+            return arrays.from_view(view, self._memory[view.tensor])
+        place = (view.tensor, view.device)
+        if place not in self._storages:
+            self._storages[place] = tensors.storage_on(self._memory[view.tensor], view.device)
+        return tensors.from_view(view, self._storages[place])
+
+    def _buffers(self, manifest: Manifest) -> Iterator[memoryview]:
+        for view in manifest.views:
+            if view.form == "buffer":
+                yield self._memory[view.tensor][view.start : view.start + view.shape[0]]
