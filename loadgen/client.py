@@ -59,7 +59,7 @@ class Client:
                 sent_at=sent_at,
                 done_at=monotonic(),
                 outcome=_outcome_of_failure(error),
-                error=f"{type(error).__name__}: {error}",
+                error=str(error) or type(error).__name__,
             )
         return _answered(response.status, response.headers, len(content), (planned_at, sent_at, monotonic()))
 

@@ -3,7 +3,7 @@
 import asyncio
 from time import monotonic
 
-from loadgen.loops import drive
+from loadgen.loops import LEAD_S, drive
 from loadgen.plan import ClosedLoop, OpenLoop, Plan
 from loadgen.processes import drive_together
 from loadgen.report import Report, summarize
@@ -43,7 +43,7 @@ async def run(
     )
     stop = asyncio.Event() if stop is None else stop
     if processes == 1:
-        recorder = await drive(plan, 0, monotonic(), stop)
+        recorder = await drive(plan, 0, monotonic() + LEAD_S, stop)
     else:
         recorder = await drive_together(plan, stop)
     return summarize(plan, recorder, stopped_early=stop.is_set())

@@ -13,6 +13,8 @@ from loadgen.pacer import Pacer
 from loadgen.plan import ClosedLoop, OpenLoop, Plan, planned_share, share_of
 from loadgen.recorder import Recorder
 
+LEAD_S = 0.05  # between the word to start and the start: for the word to reach every process, and to prepare
+
 
 async def drive(plan: Plan, rank: int, start_at: float, stop: asyncio.Event) -> Recorder:
     """Send the share of process `rank`, from the monotonic instant `start_at`, and return what was recorded.

@@ -16,11 +16,11 @@ from time import monotonic
 import msgspec
 
 from loadgen.errors import WorkerError
+from loadgen.loops import LEAD_S
 from loadgen.plan import Plan, encode
 from loadgen.recorder import Recorder
 
 READY = b"ready\n"
-_LEAD_S = 0.05  # between the word to start and the start: for the word to reach every worker
 
 
 async def drive_together(plan: Plan, stop: asyncio.Event) -> Recorder:
@@ -31,7 +31,7 @@ async def drive_together(plan: Plan, stop: asyncio.Event) -> Recorder:
     async with AsyncExitStack() as owned:
         workers = [await owned.enter_async_context(_worker(plan, rank)) for rank in range(plan.num_processes)]
         await asyncio.gather(*(_hear_ready(worker) for worker in workers))
-        word = f"{monotonic() + _LEAD_S!r}\n".encode()
+        word = f"{monotonic() + LEAD_S!r}\n".encode()
         for worker in workers:
             _stdin(worker).write(word)
         return await _collect(workers, stop)

@@ -23,7 +23,7 @@ class Report:
     `latency` runs from the instant a request was due, `service` from when it was sent; both are of the requests
     that ended "ok", and `latency_by_outcome` has the rest. In a closed loop the two are equal, since a request is
     due when its caller is free. `cold_latency` and `warm_latency` are of "ok" answers that said X-Cold-Start: 1 or 0.
-    `lateness` is from due to sent, whether for a cap or for a slow client.
+    `lateness` is from due to sent, whether for a cap or for a slow client; None in a closed loop.
 
     `slo_attainment` is the share of all offered requests that ended "ok" within `slo_ms` of when they were due;
     `cold_fraction` the share that said X-Cold-Start: 1, None where no answer said either. `mean_batch_size` is that of
@@ -76,9 +76,10 @@ def summarize(plan: Plan, recorder: Recorder, *, stopped_early: bool = False) ->
     num_offered = num_sent + counts.num_unfinished
     num_completed = sum(counts.statuses.values())
     num_cold = _merged(latency, cold=True).num
+    is_open = isinstance(plan.load, OpenLoop)
     says_cold = any(cold is not None for _, cold in latency)
     return Report(
-        mode="open" if isinstance(plan.load, OpenLoop) else "closed",
+        mode="open" if is_open else "closed",
         seed=plan.seed,
         num_processes=plan.num_processes,
         elapsed_s=counts.elapsed_s,
@@ -101,7 +102,7 @@ def summarize(plan: Plan, recorder: Recorder, *, stopped_early: bool = False) ->
         slo_attainment=None if plan.slo_ms is None else _share(counts.num_within_slo, num_offered),
         mean_batch_size=_mean_batch_size(counts.batch_sizes),
         phases={name: summary for name, phase in recorder.phases.items() if (summary := phase.summary())},
-        lateness=recorder.lateness.summary(),
+        lateness=recorder.lateness.summary() if is_open else None,
         num_late=counts.num_late,
         late_fraction=_share(counts.num_late, num_sent),
         num_bytes=counts.num_bytes,
