@@ -1,0 +1,1 @@
+"""The command line: the composition root, one file a command."""

@@ -1,0 +1,95 @@
+"""From an error to what the user is told: one line of what happened, one of what to do next, and an exit code."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+import click
+
+from faas import errors, settings
+
+WORK_FAILED: Final = 1
+CALL_WAS_WRONG: Final = 2
+
+_OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+_WRONG_REQUESTS: Final = (400, 404, 405, 413, 415, 422)
+_DEBUG: Final = "the same command with FAAS_DEBUG=1 shows where it happened"
+
+
+class Failure(click.ClickException):
+    """What went wrong, and what to do next."""
+
+    def __init__(self, what: str, then: str, code: int = WORK_FAILED) -> None:
+        super().__init__(what)
+        self.then = then
+        self.code = code
+
+
+def report(error: Exception) -> int:
+    """Tell the user on standard error what happened. Returns the exit code."""
+    if _wants_traceback():
+        traceback.print_exception(error)
+    if isinstance(error, click.Abort):
+        click.echo("stopped", err=True)
+        return WORK_FAILED
+    what, then, code = describe(error)
+    click.echo(f"{click.style('error:', fg='red')} {_one_line(what)}", err=True)
+    click.echo(f"{click.style('next:', fg='cyan')}  {_one_line(then)}", err=True)
+    return code
+
+
+def describe(error: Exception) -> tuple[str, str, int]:
+    """Return what happened, what to do next, and the exit code."""
+    if isinstance(error, Failure):
+        return error.message, error.then, error.code
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx is not None else "faas"
+        return error.format_message(), f"{command} --help", CALL_WAS_WRONG
+    if isinstance(error, click.ClickException):
+        return error.format_message(), "faas --help", error.exit_code
+    if isinstance(error, errors.FaasError):
+        return _ours(error)
+    package = type(error).__module__.partition(".")[0]
+    if package in _OURS:
+        return str(error), _AFTER_LEAF.get(package, _DEBUG), WORK_FAILED
+    return f"unexpected {type(error).__name__}: {error}", _DEBUG, WORK_FAILED
+
+
+def _ours(error: errors.FaasError) -> tuple[str, str, int]:
+    if isinstance(error, errors.TargetError):
+        return str(error), "name a file (app.py), a function of it (app.py:Embed) or a module (pkg.app)", CALL_WAS_WRONG
+    if isinstance(error, errors.SettingError):
+        return str(error), "correct it, then give the same command again", CALL_WAS_WRONG
+    if isinstance(error, errors.BadInput):
+        return in_full(error), "give other input: --data JSON, --data @FILE or --file PATH", CALL_WAS_WRONG
+    if isinstance(error, errors.RemoteError):
+        wrong = error.status in _WRONG_REQUESTS
+        then = "faas list shows the functions that are served" if error.status == 404 else "faas logs NAME shows why"
+        return str(error), then, CALL_WAS_WRONG if wrong else WORK_FAILED
+    if isinstance(error, errors.PlatformError):
+        return str(error), "faas up TARGET starts the platform", WORK_FAILED
+    return str(error), _DEBUG, WORK_FAILED
+
+
+_AFTER_LEAF: Final = {
+    "snapshot": "faas snapshot create TARGET --force makes it again",
+    "loadgen": "faas bench --help",
+}
+
+
+def in_full(error: errors.BadInput) -> str:
+    """Return what is wrong with an input, and where in it."""
+    field = getattr(error, "field", "$")
+    return str(error) if field == "$" or field in str(error) else f"{error} (at {field})"
+
+
+def _wants_traceback() -> bool:
+    try:
+        return settings.read().debug
+    except errors.SettingError:
+        return False
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) or "no reason was given"

@@ -1,0 +1,109 @@
+"""`faas run`: a function called once, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import Any, TextIO
+
+import click
+
+from faas import codec, targets
+from faas.cli import body, example
+from faas.cli.body import Body
+from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure, in_full
+from faas.errors import BadInput, FaasError
+from faas.function import Endpoint, Function
+from faas.local import Local
+from faas.schema import Signature
+
+
+@click.command()
+@click.argument("target")
+@body.options
+@click.option("--path", metavar="PATH", default="/", show_default=True, help="Call the endpoint at this path.")
+def command(target: str, data: str | None, file: str | None, path: str) -> None:
+    """Call the function of TARGET once, in this process, and print its answer as JSON; a stream, a line an event.
+
+    What the function itself prints goes to standard error.
+    """
+    given = body.read(data, file)
+    answers = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        function = one(targets.load(target), target)
+        endpoint = _endpoint(function, path)
+        try:
+            kwargs = _kwargs(endpoint.signature, given)
+        except BadInput as error:
+            then = f"faas run {target} {example.of(endpoint.signature)}"
+            raise Failure(in_full(error), then, CALL_WAS_WRONG) from error
+        try:
+            asyncio.run(_call(function, endpoint, kwargs, answers))
+        except FaasError:
+            raise
+        except Exception as error:
+            line = targets.users_line(error)
+            what = f"{function.name} raised {type(error).__name__}: {error}{f' ({line})' if line else ''}"
+            raise Failure(what, "the same command with FAAS_DEBUG=1 shows the traceback", WORK_FAILED) from error
+
+
+def one(found: list[Function], target: str) -> Function:
+    """Return the only function of a target.
+
+    Raises:
+        Failure: it has several.
+    """
+    if len(found) > 1:
+        names = ", ".join(f.name for f in found)
+        raise Failure(
+            f"{target} defines several functions: {names}", f"name one: {target}:{found[0].name}", CALL_WAS_WRONG
+        )
+    return found[0]
+
+
+def _endpoint(function: Function, path: str) -> Endpoint:
+    if path == "/":
+        return function.main
+    found = {e.path: e for e in function.endpoints}
+    endpoint = found.get(f"/{path.lstrip('/')}")
+    if endpoint is None:
+        raise Failure(
+            f"{function.name} has nothing at {path!r}", f"give one of --path {', '.join(found)}", CALL_WAS_WRONG
+        )
+    return endpoint
+
+
+def _kwargs(signature: Signature, given: Body | None) -> dict[str, Any]:
+    """Turn the input into keyword arguments; no input is as good as an empty object."""
+    raw = signature.raw
+    if raw is not None:
+        if given is None:
+            raise BadInput(f"{raw.name} takes bytes, and none were given")
+        return {raw.name: given.content}
+    if given is not None and given.media_type == body.BYTES:
+        raise BadInput("the function takes JSON, not a file's bytes")
+    return signature.decode(b"{}" if given is None else given.content)
+
+
+async def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], out: TextIO) -> None:
+    answer = Local(function).call(endpoint, (), kwargs)
+    kind = endpoint.signature.kind
+    if kind == "async":
+        answer = await answer
+    if not endpoint.signature.streams:
+        _print(answer, out)
+    elif kind == "generator":
+        for event in answer:
+            _print(event, out)
+    else:
+        async for event in answer:
+            _print(event, out)
+
+
+def _print(value: Any, out: TextIO) -> None:
+    """Write one answer: bytes as they are, all else as a line of JSON."""
+    if isinstance(value, bytes):
+        click.echo(value, file=out, nl=False)
+    else:
+        click.echo(codec.encode(value), file=out)

@@ -1,0 +1,258 @@
+"""Targets: what users write to name functions, and how the code they name is loaded.
+
+A target is a file (`app.py`), a module (`pkg.app`), or either with the name of one function (`app.py:Embed`). A module
+is looked for from the folder before it (`project/pkg.app`), which is the current one where none is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Final
+
+import faas
+from faas import modules, names
+from faas.errors import TargetError
+from faas.function import Function
+
+_OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+_HOME: Final = Path(faas.__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where functions are. `str(target)` means the same in every process, whatever its current folder.
+
+    `folder` is absolute and joins the module search path; `name` is one function's, None for all that are defined
+    there.
+    """
+
+    folder: Path
+    module: str
+    name: str | None = None
+    is_file: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read a target as users write it.
+
+        Raises:
+            TargetError: it is no target, or its file does not exist.
+        """
+        place, colon, name = text.strip().rpartition(":")
+        if not colon:
+            place, name = name, ""
+        if not place or (colon and not name):
+            raise TargetError(f"{text!r} names nothing; write app.py, app.py:NAME, pkg.app or pkg.app:NAME")
+        path = Path(place).expanduser().absolute()
+        if place.endswith(".py"):
+            _check_file(path, place)
+            return cls(path.parent, path.stem, name or None, is_file=True)
+        if path.is_dir() and not (path / "__init__.py").is_file():
+            raise TargetError(f"{place} is a folder; name a Python file in it{_listed(path)}")
+        if path.is_file() or not all(part.isidentifier() for part in path.name.split(".")):
+            raise TargetError(f"{place!r} is neither a Python file nor a module; write app.py or pkg.app")
+        return cls(path.parent, path.name, name or None)
+
+    @property
+    def place(self) -> str:
+        """The target without the function's name."""
+        return str(self.folder / self.module) + (".py" if self.is_file else "")
+
+    def __str__(self) -> str:
+        return self.place if self.name is None else f"{self.place}:{self.name}"
+
+    def load(self) -> dict[str, Function]:
+        """Import the module, unless it is loaded, and return its functions by the names they have in it.
+
+        Only functions that the module itself defines are among them, and only the named one where there is a name.
+
+        Raises:
+            TargetError: the module cannot be imported, or has no such function.
+        """
+        module = _module(self)
+        found = _defined(module)
+        _refuse_equal_names({replace(self, name=key): function for key, function in found.items()})
+        if self.name is not None:
+            key = _named(self.name, found, module)
+            return {key: found[key]}
+        if not found:
+            raise TargetError(
+                f"{_shown(self.place)} defines no function{_imported(module)}; decorate one: @inference_function"
+            )
+        return found
+
+
+def load(target: str) -> list[Function]:
+    """Return the functions that a target names, in the order of their definition.
+
+    Raises:
+        TargetError: see `Target.parse` and `Target.load`.
+    """
+    return list(Target.parse(target).load().values())
+
+
+def load_many(targets: Iterable[str]) -> dict[Target, Function]:
+    """Return the functions of several targets, each under the target that names it alone.
+
+    Raises:
+        TargetError: a target cannot be loaded, or two of the functions have the same name.
+    """
+    found: dict[Target, Function] = {}
+    for text in targets:
+        target = Target.parse(text)
+        found |= {replace(target, name=key): function for key, function in target.load().items()}
+    _refuse_equal_names(found)
+    return found
+
+
+def _check_file(path: Path, written: str) -> None:
+    if path.is_file():
+        if "." in path.stem:
+            raise TargetError(f"{written}: the file's name becomes a module's, which has no dots; rename the file")
+        return
+    beside = [p.name for p in path.parent.glob("*.py")]
+    near = names.suggestion(path.name, beside) or _listed(path.parent)
+    raise TargetError(f"{written}: there is no such file{near}")
+
+
+def _listed(folder: Path) -> str:
+    found = sorted(p.name for p in folder.glob("*.py"))
+    return f"; there is: {', '.join(found[:5])}" if found else ""
+
+
+def _module(target: Target) -> ModuleType:
+    """Return the target's module, imported once."""
+    path = target.folder / f"{target.module}.py"
+    loaded = sys.modules.get(target.module)
+    if loaded is not None:
+        file = getattr(loaded, "__file__", None)
+        if not target.is_file or (file is not None and Path(file).absolute() == path):
+            return loaded
+        raise TargetError(
+            f"{_shown(target.place)}: a module named {target.module!r} is loaded already, from "
+            f"{file or 'the interpreter'}; rename the file"
+        )
+    if target.is_file and target.module in sys.stdlib_module_names:
+        raise TargetError(f"{_shown(target.place)}: {target.module!r} is a module of Python's own; rename the file")
+    _refuse_ours(target)
+    added = str(target.folder) not in sys.path
+    if added:
+        sys.path.insert(0, str(target.folder))
+    try:
+        return _from_file(target.module, path) if target.is_file else importlib.import_module(target.module)
+    except (Exception, SystemExit) as error:
+        if added:
+            sys.path.remove(str(target.folder))
+        raise _import_error(target, error) from error
+
+
+def _from_file(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _refuse_ours(target: Target) -> None:
+    """Refuse a folder that would put a module of the user's in the place of one of ours."""
+    if target.folder == _HOME:
+        return
+    for name in _OURS:
+        for path in (target.folder / f"{name}.py", target.folder / name / "__init__.py"):
+            if path.is_file():
+                raise TargetError(f"{_shown(path)}: {name!r} is the name of a package of this framework; rename yours")
+
+
+def _import_error(target: Target, error: BaseException) -> TargetError:
+    if isinstance(error, ModuleNotFoundError) and not target.is_file and _is_within(error.name, target.module):
+        return TargetError(f"there is no module {error.name!r} in {target.folder} or installed; or name the file: .py")
+    text = traceback.format_exception_only(error)[-1].strip()
+    hint = ""
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        hint = f"; name it as a module of its package: {target.folder.name}.{target.module}"
+    elif isinstance(error, SystemExit):
+        text = "it ends the program when imported; put that under if __name__ == '__main__'"
+    line = users_line(error)
+    return TargetError(f"{_shown(target.place)} cannot be imported: {text}{f' ({line})' if line else ''}{hint}")
+
+
+def _is_within(missing: str | None, module: str) -> bool:
+    return missing is not None and (module == missing or module.startswith(f"{missing}."))
+
+
+def users_line(error: BaseException) -> str:
+    """Return `FILE:LINE`, the last line of the user's own that an error passed through; empty where there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename)}:{error.lineno}"
+    frames = [(f, line) for f, line in traceback.walk_tb(error.__traceback__) if _is_users(f)]
+    return f"{_shown(frames[-1][0].f_code.co_filename)}:{frames[-1][1]}" if frames else ""
+
+
+def _is_users(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    module = ModuleType(str(frame.f_globals.get("__name__")))  # a stand-in: a failed import has left `sys.modules`
+    module.__file__ = file
+    return not file.startswith("<") and modules.is_users(module)
+
+
+def _shown(path: str | Path) -> str:
+    """Return how a path is written in messages: from the current folder where it lies below it."""
+    path, here = Path(path), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _defined(module: ModuleType) -> dict[str, Function]:
+    """Return the functions that a module defines itself, each once, by the first name it has there."""
+    found: dict[int, tuple[str, Function]] = {}
+    for key, value in vars(module).items():
+        if isinstance(value, Function) and value.__module__ == module.__name__:
+            found.setdefault(id(value), (key, value))
+    return dict(found.values())
+
+
+def _imported(module: ModuleType) -> str:
+    others = {k: v.__module__ for k, v in vars(module).items() if isinstance(v, Function)}
+    return "".join(f" (it imports {key}: serve that as {home}:{key})" for key, home in list(others.items())[:1])
+
+
+def _refuse_equal_names(found: Mapping[Target, Function]) -> None:
+    first: dict[str, Target] = {}
+    for target, function in found.items():
+        other = first.setdefault(function.name, target)
+        if other != target:
+            both = f"{_shown(str(other))} and {_shown(str(target))}"
+            raise TargetError(f"{both} are both named {function.name!r}; give one another: name=...")
+
+
+def _named(name: str, found: dict[str, Function], module: ModuleType) -> str:
+    """Return the key in `found` of the function that a user calls `name`: as in the code, or as it is served."""
+    if name in found:
+        return name
+    for key, function in found.items():
+        if function.name == name:
+            return key
+    other = getattr(module, name, None)
+    if isinstance(other, Function):
+        raise TargetError(
+            f"{module.__name__} imports {name}, it does not define it; serve it as {other.__module__}:{name}"
+        )
+    if other is not None:
+        raise TargetError(f"{module.__name__}.{name} is no function of ours; decorate it: @inference_function")
+    known = [*found, *(f.name for f in found.values() if f.name not in found)]
+    near = names.suggestion(name, known)
+    listed = f"; it defines: {', '.join(found)}" if found else "; it defines none: decorate one: @inference_function"
+    raise TargetError(f"{module.__name__} has no function {name!r}{near}{listed}")
