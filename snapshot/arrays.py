@@ -76,7 +76,7 @@ def c_order_bytes(array: "Array") -> memoryview:
     """A copy of the elements in C order, as bytes."""
     import numpy as np
 
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def from_view(view: View, memory: memoryview) -> "Array":
@@ -87,10 +87,7 @@ def from_view(view: View, memory: memoryview) -> "Array":
 
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "Array":
-    """A stored tensor as an array. Numpy has no brain floats nor 8-bit floats of its own: ml_dtypes, if there, lends them.
-
-    Raises UnsupportedDtypeError.
-    """
+    """A stored tensor as an array. Raises UnsupportedDtypeError: numpy has neither bfloat16 nor 8-bit floats."""
     import numpy as np
 
     if dtype in _NUMPY_DTYPES:

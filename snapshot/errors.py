@@ -26,7 +26,7 @@ class SnapshotError(Exception):
     """Base of all errors of this package."""
 
 
-class Unfreezable(SnapshotError):  # noqa: N818 - reads as what it says of the object
+class Unfreezable(SnapshotError):
     """An object cannot be frozen. `path` leads to it from the root, which is called `state`."""
 
     def __init__(self, path: str, reason: str) -> None:

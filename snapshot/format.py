@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -37,6 +37,13 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Shape = Annotated[tuple[Natural, ...], msgspec.Meta(max_length=64)]
 
 
+class Writable(Protocol):
+    """What a tensor file is written to."""
+
+    def write(self, content: bytes | memoryview, /) -> object:
+        """Append `content`."""
+
+
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One tensor in a header. `data_offsets`: begin and end of its bytes, counted from the end of the header."""
 
@@ -46,11 +53,12 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """A header that was read and found consistent. `data_start`: where the data begins in the file, in bytes."""
+    """A header that was read and found consistent. `data_start`: where the data begins in the file."""
 
     entries: dict[str, Entry]
     metadata: dict[str, str]
     data_start: int
+    file_bytes: int
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -98,7 +106,7 @@ def lay_out(placements: Sequence[Placement], *, max_header_bytes: int = MAX_HEAD
     return Layout(head, tuple(len(head) + begin for begin in begins), len(head) + position)
 
 
-def write_file(file: BinaryIO, layout: Layout, contents: Iterable[memoryview | bytes]) -> None:
+def write_file(file: Writable, layout: Layout, contents: Iterable[memoryview | bytes]) -> None:
     """Write a whole tensor file: the head, then each tensor's bytes at its offset, zeros in the gaps."""
     file.write(layout.head)
     position = len(layout.head)
@@ -110,24 +118,11 @@ def write_file(file: BinaryIO, layout: Layout, contents: Iterable[memoryview | b
         raise ValueError(f"wrote {position} bytes of a file laid out for {layout.file_bytes}")
 
 
-def read_header(path: Path, descriptor: int | None = None, *, max_header_bytes: int = MAX_HEADER_BYTES) -> Header:
-    """Read and check the header of the tensor file at `path`, or of `descriptor`, which is that file opened.
+def read_header(path: Path, descriptor: int, *, max_header_bytes: int = MAX_HEADER_BYTES) -> Header:
+    """Read and check the header of the open tensor file `descriptor`; `path` is for messages alone.
 
     Raises BadHeaderError or SizeMismatchError; allocates no more than the file holds and the limit allows.
     """
-    if descriptor is not None:
-        return _read_header(path, descriptor, max_header_bytes)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise SizeMismatchError(path, f"cannot be opened: {error.strerror}") from error
-    try:
-        return _read_header(path, descriptor, max_header_bytes)
-    finally:
-        os.close(descriptor)
-
-
-def _read_header(path: Path, descriptor: int, max_header_bytes: int) -> Header:
     file_bytes = os.fstat(descriptor).st_size
     if file_bytes < _LENGTH_BYTES:
         raise BadHeaderError(path, f"{file_bytes} bytes are too few for a tensor file")
@@ -159,7 +154,7 @@ def parse_header(path: Path, encoded: bytes, file_bytes: int) -> Header:
             raise BadHeaderError(
                 path, f"tensor {name!r}: {entry.dtype} of shape {list(entry.shape)} does not take {num_bytes} bytes"
             )
-    return Header(entries, metadata, data_start)
+    return Header(entries, metadata, data_start, file_bytes)
 
 
 _decode_entry = msgspec.json.Decoder(Entry).decode

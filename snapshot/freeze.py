@@ -1,7 +1,7 @@
 """From an object graph to a snapshot."""
 
 import ctypes
-import platform
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,6 @@ from snapshot.manifest import (
 )
 from snapshot.plan import DEFAULT_SHARD_BYTES, Stored, plan
 from snapshot.reducers import kept_folder
-from snapshot.staging import staged_folder
 
 if TYPE_CHECKING:
     from snapshot.skeleton import SkeletonPickler
@@ -46,8 +45,9 @@ def freeze(
     ends where its next tensor would take it past `shard_bytes`.
     Raises Unfreezable, SnapshotExistsError, HeaderTooLargeError; TypeError when `meta` is not JSON.
     """
-    # Local: it imports cloudpickle, which those who only thaw do without.
+    # Local: cloudpickle and shutil, which they import, are nothing to those who only thaw.
     from snapshot.skeleton import pickle_graph
+    from snapshot.staging import staged_folder
 
     json_meta = msgspec.json.decode(msgspec.json.encode(meta), type=dict[str, object])
     with staged_folder(folder) as staging:
@@ -55,13 +55,13 @@ def freeze(
         shards, views = _write_shards(staging, state, pickler, shard_bytes)
         manifest = Manifest(
             format_version=FORMAT_VERSION,
-            python=platform.python_version(),
+            python="{}.{}.{}".format(*sys.version_info),
             libraries=libraries.distributions_of(_modules(pickler)),
             created_at=datetime.now(UTC).isoformat(),
             skeleton=_write(staging, SKELETON_FILE, [skeleton]),
             shards=shards,
             views=views,
-            files=tuple(_copy_kept(staging, pickler)),
+            files=tuple(_write_kept(staging, pickler)),
             meta=json_meta,
         )
         (staging / MANIFEST_FILE).write_bytes(manifest.encode())
@@ -82,10 +82,10 @@ class _Digesting:
         self._file = file
         self._hasher = blake3()
 
-    def write(self, content: bytes | memoryview) -> None:
+    def write(self, content: bytes | memoryview) -> object:
         self._hasher.update(content)
-        self._file.write(content)
         self.num_bytes += len(content)
+        return self._file.write(content)
 
     def record(self, name: str) -> FileRecord:
         return FileRecord(name, self.num_bytes, self._hasher.hexdigest())
@@ -141,10 +141,14 @@ def _write(staging: Path, name: str, chunks: Iterable[bytes]) -> FileRecord:
     return digesting.record(name)
 
 
-def _copy_kept(staging: Path, pickler: "SkeletonPickler") -> Iterator[FileRecord]:
+def _write_kept(staging: Path, pickler: "SkeletonPickler") -> Iterator[FileRecord]:
     for number, kept in enumerate(pickler.kept):
-        for name, source in kept.files.items():
-            with open(source, "rb") as file:
-                yield _write(
-                    staging, f"{kept_folder(number)}/{name}", iter(lambda file=file: file.read(_COPY_BYTES), b"")
-                )
+        for name, content in kept.files.items():
+            path = f"{kept_folder(number)}/{name}"
+            yield _write(staging, path, [content] if isinstance(content, bytes) else _chunks(content))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while chunk := file.read(_COPY_BYTES):
+            yield chunk

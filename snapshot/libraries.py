@@ -14,28 +14,34 @@ def distributions_of(modules: Iterable[str]) -> dict[str, str]:
     # Local: only freezing maps modules to distributions, and the map takes longer to build than a thaw.
     from importlib import metadata
 
-    tops = {module.partition(".")[0] for module in modules}
-    tops -= sys.stdlib_module_names | {__package__}
     owners = metadata.packages_distributions()
-    names = {name for top in tops for name in _owning(top, owners.get(top, ()))}
+    names: set[str] = set()
+    for module in modules:
+        top = module.partition(".")[0]
+        if top != __package__ and top not in sys.stdlib_module_names:
+            names.update(_owners_of(module, owners.get(top, [])))
     return {name: metadata.version(name) for name in sorted(names)}
 
 
-def _owning(top: str, candidates: Iterable[str]) -> Iterable[str]:
-    return set(candidates)
+def _owners_of(module: str, candidates: list[str]) -> list[str]:
+    """Of the distributions that share a namespace, those that hold the module's file."""
+    if len(candidates) == 1 or not (file := getattr(sys.modules.get(module), "__file__", None)):
+        return candidates
+    from importlib import metadata  # local: as above
+
+    listed = {name: metadata.distribution(name) for name in candidates}
+    return [name for name, owner in listed.items() if any(str(owner.locate_file(f)) == file for f in owner.files or ())]
 
 
 def mismatches(wanted: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
     """Those of `wanted` (name -> version) that are installed otherwise: name -> (wanted version, installed or None)."""
-    here = _installed()
-    return {
-        name: (version, found)
-        for name, version in wanted.items()
-        if (found := here.get(_normalised(name)) or _ask_metadata(name)) != version
-    }
+    folders = _installed()
+    doubtful = (name for name, version in wanted.items() if folders.get(_normalised(name)) != version)
+    found = {name: _ask_metadata(name) for name in doubtful}
+    return {name: (wanted[name], version) for name, version in found.items() if version != wanted[name]}
 
 
-_DIST_INFO = re.compile(r"(.+?)-(.+)\.dist-info")
+_SUFFIX = ".dist-info"
 
 
 def _installed() -> dict[str, str]:
@@ -47,14 +53,15 @@ def _installed() -> dict[str, str]:
         except OSError:
             continue
         for name in names:
-            if match := _DIST_INFO.fullmatch(name):
-                found.setdefault(_normalised(match[1]), match[2])
+            if name.endswith(_SUFFIX):
+                distribution, _, version = name.removesuffix(_SUFFIX).rpartition("-")
+                found.setdefault(_normalised(distribution), version)
     return found
 
 
 def _ask_metadata(name: str) -> str | None:
-    """For what is installed in another way than by a wheel."""
-    from importlib import metadata  # local: rarely needed
+    """The version for certain, for what a folder's name does not tell."""
+    from importlib import metadata  # local: rarely needed, and slow
 
     try:
         return metadata.version(name)

@@ -5,13 +5,15 @@ the C library: a thawed process holds no descriptor of its snapshot. The memory 
 tensor or view of it is gone.
 """
 
+import contextlib
 import ctypes
 import mmap
 import os
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
-from snapshot.errors import SnapshotError
+from snapshot.errors import SizeMismatchError, SnapshotError
 
 _MAP_NORESERVE = 0x4000  # Linux; the private copies are few, so promise no swap for all of them
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -23,6 +25,25 @@ _libc.mmap.argtypes = (
 )  # fmt: skip
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+@contextlib.contextmanager
+def opened(path: Path, num_bytes: int | None = None) -> Iterator[int]:
+    """A descriptor of the file, for as long as the block lasts.
+
+    Raises SizeMismatchError when the file cannot be opened or has not `num_bytes`, where they are given.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SizeMismatchError(path, f"cannot be opened: {error.strerror}") from error
+    try:
+        size = os.fstat(descriptor).st_size
+        if num_bytes is not None and size != num_bytes:
+            raise SizeMismatchError(path, f"has {size} bytes, the manifest says {num_bytes}")
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def map_private(descriptor: int, num_bytes: int, path: Path, *, willneed: bool = False) -> memoryview:

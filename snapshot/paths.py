@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MemberDescriptorType, MethodType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = "state"
 _MAX_OBJECTS = 1_000_000
@@ -97,7 +97,7 @@ def blame(root: object, attempt: Callable[[object], Exception | None]) -> tuple[
     `attempt` pickles an object and returns what it raised. None when no single part is to blame.
     """
     error = attempt(root)
-    return error and _blame((), root, error, attempt, {id(root)})
+    return _blame((), root, error, attempt, {id(root)}) if error else None
 
 
 def _blame(
@@ -150,7 +150,8 @@ def _reduced_parts(one: object) -> Iterator[Part]:
         return
     if not isinstance(reduced, tuple):
         return
-    _, arguments, state, list_items, dict_items, *_ = (*reduced, None, None, None, None)
+    parts: tuple[Any, ...] = (*reduced, None, None, None, None)
+    _, arguments, state, list_items, dict_items, *_ = parts
     for table in state if isinstance(state, tuple) else (state,):
         if isinstance(table, dict):
             yield from ((Step(name, isinstance(name, str)), value) for name, value in table.items())

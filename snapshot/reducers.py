@@ -26,10 +26,10 @@ _reducers: dict[str, Reducer] = {}
 class KeptFiles:
     """Files that a snapshot keeps as they are, for runtimes that open a path.
 
-    files: path inside the kept folder -> the file to copy. Thaws as the Path of the folder.
+    files: path inside the kept folder -> the file to copy, or its content. Thaws as the Path of the folder.
     """
 
-    files: Mapping[str, Path]
+    files: Mapping[str, Path | bytes]
 
 
 def reducer(kind: type | str) -> Callable[[_R], _R]:
@@ -46,12 +46,10 @@ def reducer(kind: type | str) -> Callable[[_R], _R]:
     return register
 
 
-def find_reducer(kind: type) -> Reducer | None:
-    """The reducer for objects of class `kind`, if any."""
-    for base in kind.__mro__:
-        if found := _reducers.get(_qualified(base)):
-            return found
-    return None
+def find_reducer(kind: type, built_in: Mapping[str, Reducer]) -> Reducer | None:
+    """The reducer for objects of class `kind`, if any; what a user registered goes before what is `built_in`."""
+    names = [_qualified(base) for base in kind.__mro__]
+    return next((table[name] for table in (_reducers, built_in) for name in names if name in table), None)
 
 
 def _qualified(kind: type) -> str:

@@ -13,13 +13,16 @@ from typing import Any
 
 import cloudpickle
 
-from snapshot import arrays, paths, tensors
+from snapshot import arrays, onnx_session, paths, tensors
 from snapshot.errors import Unfreezable
 from snapshot.plan import Source
-from snapshot.reducers import KeptFiles, find_reducer, kept_folder
+from snapshot.reducers import KeptFiles, Reducer, find_reducer, kept_folder
 
 # Memory that an object offers out of band (subclasses of arrays, data frames) stays in the pickle below this size.
 _MIN_BUFFER_BYTES = 1024
+_BUILT_IN: dict[str, Reducer] = {
+    "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
+}
 
 
 class _Bare:
@@ -43,7 +46,7 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         self.sources: list[Source] = []
         self.kept: list[KeptFiles] = []
         self.modules: set[str] = set()
-        self._numbers: dict[int, int | str] = {}
+        self._numbers: dict[int, int] = {}
         self._take_out: dict[type, Callable[[Any], int | str | None]] = {
             _Bare: lambda bare: self._array(bare.content) if _is_array(bare.content) else self._tensor(bare.content),
             KeptFiles: self._keep,
@@ -72,7 +75,7 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return tensors.same, (_Bare(one),), one.__dict__, None, None, tensors.set_attributes
             if _is_array(one) and not one.dtype.hasobject:
                 return arrays.with_dtype, (_Bare(arrays.as_void(one)), one.dtype)
-        elif reduce := find_reducer(kind):
+        elif reduce := find_reducer(kind, _BUILT_IN):
             return reduce(one)
         return super().reducer_override(one)
 
@@ -98,7 +101,8 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         return number
 
     def _keep(self, kept: KeptFiles) -> str:
-        if missing := [str(file) for file in kept.files.values() if not file.is_file()]:
+        paths_to_copy = (file for file in kept.files.values() if not isinstance(file, bytes))
+        if missing := [str(file) for file in paths_to_copy if not file.is_file()]:
             raise FileNotFoundError(f"a file to keep is gone: {', '.join(missing)}")
         self.kept.append(kept)
         return kept_folder(len(self.kept) - 1)

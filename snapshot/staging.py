@@ -6,7 +6,6 @@ the rename, even a kill, leaves nothing under the real name.
 
 import contextlib
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
     """
     _refuse_existing(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    staging = target.parent / f"{STAGING_PREFIX}{target.name[:100]}-{secrets.token_hex(8)}"
+    staging = target.parent / f"{STAGING_PREFIX}{target.name[:100]}-{os.urandom(8).hex()}"
     staging.mkdir()
     try:
         yield staging

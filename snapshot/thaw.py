@@ -3,14 +3,13 @@
 import contextlib
 import gc
 import io
-import os
 import pickle
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, BinaryIO
+from typing import Any
 
 from blake3 import blake3
 
@@ -20,12 +19,12 @@ from snapshot.errors import (
     DigestMismatchError,
     LibraryMismatchError,
     PythonMismatchError,
-    SizeMismatchError,
     ThawError,
 )
-from snapshot.format import FILLER_PREFIX, Header, read_header
+from snapshot.format import FILLER_PREFIX, Header
 from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
-from snapshot.mapping import map_private
+from snapshot.mapping import opened
+from snapshot.tensor_file import TensorFile
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,10 @@ def thaw(
             raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
         _check_environment(manifest)
     with clock.phase("map"):
-        memory = [part for shard in manifest.shards for part in _map_shard(folder, shard, willneed=willneed)]
+        memory = [part for shard in manifest.shards for part in map_shard(folder, shard, willneed=willneed)]
         for record in manifest.files:
-            _open(folder, record).close()
+            with opened(folder / record.file, record.num_bytes):
+                pass
     with clock.phase("skeleton"):
         skeleton = _read_skeleton(folder, manifest.skeleton)
     with clock.phase("rebuild"), reducers.threads(num_threads), _no_collection():
@@ -114,27 +114,12 @@ def _check_environment(manifest: Manifest) -> None:
         raise LibraryMismatchError(differing)
 
 
-def _open(folder: Path, record: FileRecord | Shard) -> BinaryIO:
-    """The file of `record`, open, its size checked."""
-    path = folder / record.file
-    try:
-        file = open(path, "rb", buffering=0)
-    except OSError as error:
-        raise SizeMismatchError(path, f"cannot be opened: {error.strerror}") from error
-    size = os.fstat(file.fileno()).st_size
-    if size != record.num_bytes:
-        file.close()
-        raise SizeMismatchError(path, f"has {size} bytes, the manifest says {record.num_bytes}")
-    return file
-
-
-def _map_shard(folder: Path, shard: Shard, *, willneed: bool) -> list[memoryview]:
+def map_shard(folder: Path, shard: Shard, *, willneed: bool = False) -> list[memoryview]:
     """The memory of each of the shard's tensors, once its size and header are those of the manifest."""
     path = folder / shard.file
-    with _open(folder, shard) as file:
-        _check_header(path, shard, read_header(path, file.fileno()))
-        memory = map_private(file.fileno(), shard.num_bytes, path, willneed=willneed)
-    return [memory[tensor.offset : tensor.offset + tensor.num_bytes] for tensor in shard.tensors]
+    file = TensorFile(path, num_bytes=shard.num_bytes, willneed=willneed)
+    _check_header(path, shard, file.header)
+    return [file.memory(tensor.name) for tensor in shard.tensors]
 
 
 def _check_header(path: Path, shard: Shard, header: Header) -> None:
@@ -151,10 +136,11 @@ def _check_header(path: Path, shard: Shard, header: Header) -> None:
 
 
 def _read_skeleton(folder: Path, record: FileRecord) -> bytes:
-    with _open(folder, record) as file:
+    path = folder / record.file
+    with opened(path, record.num_bytes) as descriptor, open(descriptor, "rb", closefd=False) as file:
         skeleton = file.read()
     if (digest := blake3(skeleton).hexdigest()) != record.digest:
-        raise DigestMismatchError(folder / record.file, f"has digest {digest}, the manifest says {record.digest}")
+        raise DigestMismatchError(path, f"has digest {digest}, the manifest says {record.digest}")
     return skeleton
 
 
