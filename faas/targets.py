@@ -27,7 +27,7 @@ _HOME: Final = Path(faas.__file__).parents[1]
 
 @dataclass(frozen=True)
 class Target:
-    """Where functions are. `str(target)` means the same in every process, whatever its current folder.
+    """Where functions are.
 
     `folder` is absolute and joins the module search path; `name` is one function's, None for all that are defined
     there.
@@ -39,7 +39,7 @@ class Target:
     is_file: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Target:
+    def of(cls, text: str) -> Target:
         """Read a target as users write it.
 
         Raises:
@@ -65,8 +65,14 @@ class Target:
         """The target without the function's name."""
         return str(self.folder / self.module) + (".py" if self.is_file else "")
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The target as it can be written: it means the same in every process, whatever its current folder."""
         return self.place if self.name is None else f"{self.place}:{self.name}"
+
+    def named(self, name: str) -> Target:
+        """Return the target of one function of this place."""
+        return replace(self, name=name)
 
     def load(self) -> dict[str, Function]:
         """Import the module, unless it is loaded, and return its functions by the names they have in it.
@@ -78,7 +84,7 @@ class Target:
         """
         module = _module(self)
         found = _defined(module)
-        _refuse_equal_names({replace(self, name=key): function for key, function in found.items()})
+        _refuse_equal_names({self.named(key): function for key, function in found.items()})
         if self.name is not None:
             key = _named(self.name, found, module)
             return {key: found[key]}
@@ -93,9 +99,9 @@ def load(target: str) -> list[Function]:
     """Return the functions that a target names, in the order of their definition.
 
     Raises:
-        TargetError: see `Target.parse` and `Target.load`.
+        TargetError: see `Target.of` and `Target.load`.
     """
-    return list(Target.parse(target).load().values())
+    return list(Target.of(target).load().values())
 
 
 def load_many(targets: Iterable[str]) -> dict[Target, Function]:
@@ -106,8 +112,8 @@ def load_many(targets: Iterable[str]) -> dict[Target, Function]:
     """
     found: dict[Target, Function] = {}
     for text in targets:
-        target = Target.parse(text)
-        found |= {replace(target, name=key): function for key, function in target.load().items()}
+        target = Target.of(text)
+        found |= {target.named(key): function for key, function in target.load().items()}
     _refuse_equal_names(found)
     return found
 
@@ -234,7 +240,7 @@ def _refuse_equal_names(found: Mapping[Target, Function]) -> None:
     for target, function in found.items():
         other = first.setdefault(function.name, target)
         if other != target:
-            both = f"{_shown(str(other))} and {_shown(str(target))}"
+            both = f"{_shown(other.text)} and {_shown(target.text)}"
             raise TargetError(f"{both} are both named {function.name!r}; give one another: name=...")
 
 

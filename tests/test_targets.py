@@ -81,8 +81,8 @@ def test_the_text_of_a_target_loads_in_another_process_from_another_folder(targe
     write("app_x.py")
     write("pkg_x/__init__.py", "")
     write("pkg_x/app.py")
-    text = str(Target.parse(target))
-    assert Target.parse(text) == Target.parse(target)
+    text = Target.of(target).text
+    assert Target.of(text) == Target.of(target)
     code = f"from faas import targets; (f,) = targets.load({text!r}); print(f('a'))"
     found = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert found.stdout == "A\n"
@@ -249,7 +249,7 @@ def test_load_many_refuses_a_name_that_two_files_have_and_names_both() -> None:
 def test_load_many_gives_each_function_once_under_the_target_that_names_it_alone() -> None:
     path = write("pair.py", ONE + ONE.replace("shout", "another"))
     found = targets.load_many(["pair.py", "pair.py:another"])
-    assert {str(t): f.name for t, f in found.items()} == {f"{path}:shout": "shout", f"{path}:another": "another"}
+    assert {t.text: f.name for t, f in found.items()} == {f"{path}:shout": "shout", f"{path}:another": "another"}
     assert all(target.load() == {target.name: function} for target, function in found.items())
 
 
