@@ -1,0 +1,158 @@
+"""A connection to an instance: a Unix socket, read and written without a transport.
+
+Connecting and sending happen at once, in the call, so that their errors say for certain whether a byte has reached the
+instance. A write that fails does not end the reading: what the instance sent before it closed is still there.
+"""
+
+import array
+import asyncio
+import fcntl
+import socket
+import termios
+from typing import Protocol
+
+from faas.platform.breaker import Endpoint
+
+_RECEIVE_BYTES = 128 * 1024
+
+
+class Caller(Protocol):
+    """Who uses a connection for a request."""
+
+    def received(self, data: bytes) -> None:
+        """The next bytes from the instance."""
+
+    def lost(self, *, unread: bool) -> None:
+        """The instance closed the connection; `unread` where it had not read what was sent last."""
+
+    def drained(self) -> None:
+        """What was to be sent has been sent."""
+
+
+class BackConnection:
+    """One connection to `endpoint`, idle while it has no `caller`. Opening it raises OSError."""
+
+    __slots__ = ("_address", "_is_paused", "_loop", "_out", "_sock", "_write_failed", "caller", "endpoint")
+
+    def __init__(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop) -> None:
+        self.endpoint = endpoint
+        self.caller: Caller | None = None
+        self._loop = loop
+        self._out = bytearray()
+        self._is_paused = False
+        self._write_failed = False
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            self._sock.connect(endpoint.address)
+        except BaseException:
+            self._sock.close()
+            raise
+        endpoint.connections.add(self)
+        loop.add_reader(self._sock, self._readable)
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the instance does not keep up with what is sent to it."""
+        return bool(self._out)
+
+    def begin(self, caller: Caller, data: bytes) -> None:
+        """Send the beginning of a request. Raises OSError where not one byte of it has left."""
+        num_sent = self._sock.send(data)
+        self.caller = caller
+        if num_sent < len(data):
+            self._keep(memoryview(data)[num_sent:])
+
+    def send(self, data: bytes) -> None:
+        """Send on, as fast as the instance reads. What it does not want to read any more is dropped."""
+        if self._write_failed:
+            return
+        if self._out:
+            self._out += data
+            return
+        try:
+            num_sent = self._sock.send(data)
+        except BlockingIOError:
+            num_sent = 0
+        except OSError:
+            self._write_failed = True
+            return
+        if num_sent < len(data):
+            self._keep(memoryview(data)[num_sent:])
+
+    def pause(self) -> None:
+        """Read no more for now."""
+        if not self._is_paused and self._sock.fileno() >= 0:
+            self._is_paused = True
+            self._loop.remove_reader(self._sock)
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._is_paused and self._sock.fileno() >= 0:
+            self._is_paused = False
+            self._loop.add_reader(self._sock, self._readable)
+
+    def give_back(self) -> None:
+        """The request is over, the answer read to its end: idle from now on."""
+        self.caller = None
+        if self.endpoint.is_retired or self._out or self._write_failed:
+            self.close()
+            return
+        self.resume()
+        self.endpoint.idle.append(self)
+
+    def close(self) -> None:
+        """Close it at once; who uses it hears nothing more."""
+        self.caller = None
+        if self._sock.fileno() < 0:
+            return
+        if not self._is_paused:
+            self._loop.remove_reader(self._sock)
+        if self._out:
+            self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self.endpoint.connections.discard(self)
+
+    def instance_died(self) -> None:
+        """Nobody reads at the other end, though somebody may still hold it open."""
+        unread = array.array("i", [0])
+        fcntl.ioctl(self._sock, termios.TIOCOUTQ, unread)
+        self._lost(unread=unread[0] > 0)
+
+    def _keep(self, rest: memoryview) -> None:
+        self._out += rest
+        self._loop.add_writer(self._sock, self._writable)
+
+    def _writable(self) -> None:
+        try:
+            num_sent = self._sock.send(self._out)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._write_failed = True
+            num_sent = len(self._out)
+        del self._out[:num_sent]
+        if not self._out:
+            self._loop.remove_writer(self._sock)
+            if self.caller is not None:
+                self.caller.drained()
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # a reset: the instance closed with bytes unread
+            self._lost(unread=True)
+            return
+        if data and self.caller is not None:
+            self.caller.received(data)
+        else:
+            self._lost(unread=False)  # the end; or an answer that nobody asked for
+
+    def _lost(self, *, unread: bool) -> None:
+        caller = self.caller
+        if caller is None and self in self.endpoint.idle:
+            self.endpoint.idle.remove(self)
+        self.close()
+        if caller is not None:
+            caller.lost(unread=unread)

@@ -1,0 +1,238 @@
+"""Who may send to which instance: hard limits, Knative's choice among instances, and the queue of those who wait.
+
+No I/O: an instance is an `Endpoint`, a request that waits is a `Waiter`, and everything happens at once, in the call.
+"""
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from faas.clock import Clock, monotonic
+from faas.platform.demand import Concurrency, Counts
+
+UNLIMITED = 2**31
+_FIRST_AVAILABLE_UP_TO = 3  # hard limits up to this fill one instance before the next
+
+
+class Connection(Protocol):
+    """An open connection to an instance."""
+
+    def close(self) -> None:
+        """Close it; nobody uses it."""
+
+    def instance_died(self) -> None:
+        """Nothing more will come of it: fail who uses it."""
+
+
+class Endpoint:
+    """An instance as the activator sees it: the path of its socket, what is in flight, and the connections to it."""
+
+    __slots__ = ("_drained", "address", "connections", "idle", "in_flight", "is_retired", "limit")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.limit = UNLIMITED  # requests at once; its capacity sets it, a full listen queue lowers it
+        self.in_flight = 0
+        self.is_retired = False
+        self.idle: list[Connection] = []  # the last used last
+        self.connections: set[Connection] = set()
+        self._drained: Callable[[], object] | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another request may be sent."""
+        return self.in_flight < self.limit
+
+    def retire(self, drained: Callable[[], object] | None) -> None:
+        """Take no more requests; `drained` is called when those in flight are done."""
+        self.is_retired = True
+        self._drained = drained or self._drained
+        while self.idle:
+            self.idle.pop().close()
+        self.tell_if_drained()
+
+    def tell_if_drained(self) -> None:
+        """Call back if that was the last."""
+        if self.is_retired and self.in_flight == 0 and self._drained is not None:
+            drained, self._drained = self._drained, None
+            drained()
+
+
+class Waiter(Protocol):
+    """A request that is held. It gets one of these calls, unless it is withdrawn first."""
+
+    def granted(self, endpoint: Endpoint) -> None:
+        """Send to `endpoint`, and `release` it afterwards."""
+
+    def refused(self, reason: str, retry_after_s: int) -> None:
+        """Nobody will serve it."""
+
+
+def _ignore(*_: object) -> None:
+    """What happens where nobody listens."""
+
+
+class Capacity:
+    """The instances of one revision, and the requests that wait for them.
+
+    `limit` is the hard limit of requests at once in each instance, 0 for none. At most `queue_limit` requests are held,
+    each for `hold_s` at most, in the order of their arrival. `on_demand` is called at once whenever a request has to
+    wait, `on_unreachable` when an instance refused a connection and was therefore taken out.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int = 0,
+        queue_limit: int = 10_000,
+        hold_s: float = 360.0,
+        on_demand: Callable[[], object] = _ignore,
+        on_unreachable: Callable[[Endpoint], object] = _ignore,
+        clock: Clock = monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.limit = limit
+        self.queue_limit = queue_limit
+        self.hold_s = hold_s
+        self.on_demand = on_demand
+        self.on_unreachable = on_unreachable
+        self.clock = clock
+        self.concurrency = Concurrency(clock)
+        self.counts = Counts()
+        self._rng = rng or random.Random()
+        self._endpoints: list[Endpoint] = []
+        self._waiting: OrderedDict[Waiter, None] = OrderedDict()
+        self._next = 0
+        self._is_granting = False
+        self._pick = self._picker()
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The instances that take requests."""
+        return tuple(self._endpoints)
+
+    @property
+    def num_held(self) -> int:
+        """Requests that wait for an instance."""
+        return len(self._waiting)
+
+    @property
+    def is_at_zero(self) -> bool:
+        """Whether no instance takes requests."""
+        return not self._endpoints
+
+    def add(self, endpoint: Endpoint) -> None:
+        """An instance is ready; those who wait are sent to it at once, as far as its limit goes."""
+        endpoint.limit = self.limit or UNLIMITED
+        self._endpoints.append(endpoint)
+        self._grant()
+
+    def remove(self, endpoint: Endpoint, drained: Callable[[], object] | None = None) -> None:
+        """Send no more to `endpoint`. What is in flight finishes; `drained` is called when it has, perhaps at once."""
+        self._take_out(endpoint)
+        endpoint.retire(drained)
+
+    def fail(self, endpoint: Endpoint) -> None:
+        """The instance is dead: take it out and fail what is in flight, or send it elsewhere if it was never read."""
+        self.remove(endpoint)
+        for connection in tuple(endpoint.connections):
+            connection.instance_died()
+
+    def unreachable(self, endpoint: Endpoint) -> None:
+        """`endpoint` refused a connection: take it out, and say so once."""
+        if not endpoint.is_retired:
+            self.remove(endpoint)
+            self.on_unreachable(endpoint)
+
+    def congested(self, endpoint: Endpoint) -> bool:
+        """The listen queue of `endpoint` is full: give it no more than it has now. False if it has nothing."""
+        if endpoint.in_flight == 0:
+            return False
+        endpoint.limit = endpoint.in_flight
+        return True
+
+    def acquire(self) -> Endpoint | None:
+        """An instance with room, to be released after use; None where there is none or others wait already."""
+        if self._waiting:
+            return None
+        endpoint = self._pick()
+        if endpoint is not None:
+            endpoint.in_flight += 1
+        return endpoint
+
+    def release(self, endpoint: Endpoint) -> None:
+        """A request to `endpoint` is over."""
+        endpoint.in_flight -= 1
+        if endpoint.is_retired:
+            endpoint.tell_if_drained()
+        if self._waiting:
+            self._grant()
+
+    def hold(self, waiter: Waiter, *, first: bool = False) -> bool:
+        """Wait for an instance, `first` before all others since it has waited already. False if the queue is full."""
+        if len(self._waiting) >= self.queue_limit and not first:
+            return False
+        self._waiting[waiter] = None
+        if first:
+            self._waiting.move_to_end(waiter, last=False)
+        self.on_demand()
+        return True
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """`waiter` waits no more."""
+        self._waiting.pop(waiter, None)
+
+    def give_up(self, reason: str, retry_after_s: int) -> None:
+        """Refuse all who wait now: no instance can be had."""
+        while self._waiting:
+            self._waiting.popitem(last=False)[0].refused(reason, retry_after_s)
+
+    def _take_out(self, endpoint: Endpoint) -> None:
+        if endpoint in self._endpoints:
+            self._endpoints.remove(endpoint)
+
+    def _grant(self) -> None:
+        """Send those who wait, in their order, while an instance has room."""
+        if self._is_granting:
+            return  # the loop below goes on after a grant that ended at once
+        self._is_granting = True
+        try:
+            while self._waiting:
+                endpoint = self._pick()
+                if endpoint is None:
+                    return
+                endpoint.in_flight += 1
+                self._waiting.popitem(last=False)[0].granted(endpoint)
+        finally:
+            self._is_granting = False
+
+    # Knative's policies, by hard limit.
+
+    def _picker(self) -> Callable[[], Endpoint | None]:
+        if self.limit == 0:
+            return self._pick_less_busy_of_two
+        return self._pick_first if self.limit <= _FIRST_AVAILABLE_UP_TO else self._pick_next
+
+    def _pick_first(self) -> Endpoint | None:
+        for endpoint in self._endpoints:
+            if endpoint.has_room:
+                return endpoint
+        return None
+
+    def _pick_next(self) -> Endpoint | None:
+        """Round robin; an instance without room is passed over."""
+        num = len(self._endpoints)
+        for step in range(num):
+            at = (self._next + step) % num
+            if self._endpoints[at].has_room:
+                self._next = at + 1
+                return self._endpoints[at]
+        return None
+
+    def _pick_less_busy_of_two(self) -> Endpoint | None:
+        if len(self._endpoints) < 2:
+            return self._pick_first()
+        one, other = self._rng.sample(self._endpoints, 2)
+        less = other if other.in_flight < one.in_flight else one
+        return less if less.has_room else self._pick_first()

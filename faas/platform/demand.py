@@ -1,0 +1,77 @@
+"""How much is asked of a function: requests at once, averaged over time for the autoscaler, and plain counts."""
+
+import math
+from dataclasses import dataclass
+
+from faas.clock import Clock
+
+
+class Concurrency:
+    """Requests at once, held and in flight, as a time-weighted average over periods that the caller ends."""
+
+    __slots__ = ("_area", "_changed_s", "_clock", "_is_announced", "_last_s", "_period_s", "current")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.current = 0
+        self._area = 0.0  # request-seconds of the period so far
+        self._period_s = self._changed_s = clock()
+        self._last_s = -math.inf
+        self._is_announced = False
+
+    def enter(self) -> None:
+        """A request arrived."""
+        now_s = self._clock()
+        self._area += self.current * (now_s - self._changed_s)
+        self._changed_s = self._last_s = now_s
+        self.current += 1
+
+    def leave(self) -> None:
+        """A request has got its answer, or went away."""
+        now_s = self._clock()
+        self._area += self.current * (now_s - self._changed_s)
+        self._changed_s = self._last_s = now_s
+        self.current -= 1
+
+    @property
+    def last_activity_s(self) -> float:
+        """When a request was last here; now while one is, minus infinity if none ever was."""
+        return self._clock() if self.current else self._last_s
+
+    def announce(self) -> float:
+        """The one request that found the function at zero, for the autoscaler at once; `report` will leave it out.
+
+        Knative's activator does so: a first request is worth 1.0 before the period that it belongs to has ended.
+        """
+        self._is_announced = True
+        return 1.0
+
+    def report(self) -> float:
+        """The average over the period that ends now; the next one begins."""
+        now_s = self._clock()
+        area = self._area + self.current * (now_s - self._changed_s)
+        length_s = now_s - self._period_s
+        average = area / length_s if length_s > 0 else float(self.current)
+        if self._is_announced:
+            average = max(average - 1.0, 0.0)
+        self._area = 0.0
+        self._period_s = self._changed_s = now_s
+        self._is_announced = False
+        return average
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened to a function's requests since the start.
+
+    Of all `requests`, `held` waited for an instance. `retried` counts attempts of which no byte reached an instance and
+    that were made again. `failed` were answered or cut by the activator (busy, too late, an instance died), and
+    `cancelled` by their client. `in_flight` and `waiting` are now.
+    """
+
+    requests: int = 0
+    held: int = 0
+    cold: int = 0
+    retried: int = 0
+    failed: int = 0
+    cancelled: int = 0

@@ -1,0 +1,231 @@
+"""A client's connection: reads requests, answers them in their order, and closes so that the last answer is read."""
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from faas.platform.exchange import Exchange
+from faas.platform.request import RequestHead, RequestReader
+from faas.platform.wire import LocalAnswer, WireError, encode_answer, problem
+
+if TYPE_CHECKING:
+    from faas.platform.activator import Activator
+
+_HIGH_WATER_BYTES = 256 * 1024  # of an answer that its client does not read
+
+
+class FrontConnection(asyncio.Protocol):
+    """One client. Requests that follow before an answer wait; meanwhile nothing more is read from the client."""
+
+    def __init__(self, activator: "Activator") -> None:
+        self.loop = activator.loop
+        self.router = activator.router
+        self.keeps_up = True
+        self._activator = activator
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._reader: RequestReader = cast(RequestReader, None)
+        self._fd = -1
+        self._exchanges: deque[Exchange] = deque()  # the first is the one being answered
+        self._refusal: LocalAnswer | None = None  # the last answer: what came after the exchanges is not HTTP
+        self._is_tunnel = False
+        self._is_closing = False  # what arrives is read and dropped
+        self._is_reading = True
+        self._idle_since_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered or arriving."""
+        return not self._exchanges and not self._reader.is_in_head
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
+        self._fd = transport.get_extra_info("socket").fileno()
+        peer = transport.get_extra_info("peername")
+        self._reader = RequestReader(self, peer[0].encode() if isinstance(peer, tuple) else b"")
+        self._idle_since_s = self.loop.time()
+        self._timer = self.loop.call_later(self._activator.settings.keep_alive_s, self._check_idle)
+        self._activator.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the client."""
+        if self._is_tunnel:
+            self._exchanges[0].tunnel(data)
+            self.flow()
+            return
+        if self._is_closing:
+            return
+        try:
+            self._reader.feed(data)
+        except WireError as error:
+            self._malformed(error)
+        self._advance()
+
+    def eof_received(self) -> None:
+        """A client that ends its side has left: HTTP/1.1 clients keep it open for the answer."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._is_closing = True
+        self._activator.hangups.unwatch(self._fd)
+        if self._timer is not None:
+            self._timer.cancel()
+        for exchange in self._exchanges:
+            exchange.abandon()
+        self._exchanges.clear()
+        self._activator.closed(self)
+
+    def pause_writing(self) -> None:
+        """The client does not keep up with what is sent to it."""
+        self._let_send(False)
+
+    def resume_writing(self) -> None:
+        """The client keeps up again."""
+        self._let_send(True)
+
+    # What the reader calls.
+
+    def request_began(self, head: RequestHead) -> None:
+        """A request, in line behind those not answered yet."""
+        self._exchanges.append(Exchange(self, head))
+
+    def body_arrived(self, data: bytes) -> None:
+        """A piece of the body of the last request in line."""
+        self._exchanges[-1].body_arrived(data)
+
+    def request_ended(self) -> None:
+        """The last request in line is complete."""
+        self._exchanges[-1].request_ended()
+
+    # What the exchange calls.
+
+    def send(self, data: bytes) -> None:
+        """Send to the client, if it is still there."""
+        if not self._is_closing:
+            self._transport.write(data)
+
+    def answer(self, exchange: Exchange, answer: LocalAnswer) -> None:
+        """Answer without an instance, and be done with `exchange`."""
+        head = exchange.head
+        close = not exchange.is_complete or not head.keep_alive or self.must_close()
+        is_head = head.method == b"HEAD"
+        self.send(encode_answer(answer, request_id=head.request_id, is_head=is_head, close=close))
+        self.done(close=close)
+
+    def done(self, *, close: bool) -> None:
+        """The first in line is answered: the next, please."""
+        exchange = self._exchanges.popleft()
+        self._idle_since_s = self.loop.time()
+        if close:
+            self._close(linger=not exchange.is_complete or not self._is_reading)
+            return
+        if exchange.head.upgrade:
+            try:
+                self._reader.resume()
+            except WireError as error:
+                self._malformed(error)
+        if self._exchanges or self._refusal is not None or not self._is_reading:
+            self._advance()
+
+    def cut(self) -> None:
+        """End the connection now, in the middle of whatever it is."""
+        self._is_closing = True
+        self._transport.abort()
+
+    def flow(self) -> None:
+        """Read from the client only while there is a place for what it sends."""
+        may_read = len(self._exchanges) < 2 and not self._reader.has_tail
+        if self._exchanges and self._exchanges[0].is_started:
+            may_read = may_read and self._exchanges[0].wants_body
+        self._let_read(may_read or self._is_closing)
+
+    def upgraded(self) -> bytes:
+        """Bytes pass unread from now on; return those that the client has sent already."""
+        self._is_tunnel = True
+        tail = self._reader.take_tail()
+        self.flow()
+        return tail
+
+    def must_close(self) -> bool:
+        """Whether the platform drains, so that this answer is the last."""
+        return self._activator.is_draining
+
+    # The connection's life.
+
+    def close_if_idle(self) -> None:
+        """Close now unless a request is under way, whose answer will say that it is the last."""
+        if self.is_idle:
+            self._close(linger=False)
+
+    def _advance(self) -> None:
+        """Start what is first in line; a request that is answered at once makes way for the next."""
+        while self._exchanges and not self._is_closing and not self._exchanges[0].is_started:
+            self._exchanges[0].start()
+        if self._refusal is not None and not self._exchanges and not self._is_closing:
+            self.send(encode_answer(self._refusal, request_id=b"", is_head=False, close=True))
+            self._close(linger=True)
+        self.flow()
+
+    def _malformed(self, error: WireError) -> None:
+        """Nothing that follows can be understood; what came before is answered first."""
+        self._activator.counts.malformed += 1
+        self._refusal = problem(error.status, error.detail)
+        last = self._exchanges[-1] if self._exchanges else None
+        if last is None or last.is_complete:
+            return
+        if last.has_answered:
+            self.cut()
+            return
+        last.abandon()
+        self._exchanges.pop()
+
+    def _close(self, *, linger: bool) -> None:
+        """Close when all is sent. Lingering, read on a while, for a client that is still sending to see its answer."""
+        self._is_closing = True
+        if self._transport.is_closing():
+            return
+        if linger:
+            with contextlib.suppress(OSError):
+                self._transport.write_eof()
+            self._let_read(True)
+        else:
+            self._transport.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(self._activator.settings.linger_s, self._transport.abort)
+
+    def _check_idle(self) -> None:
+        """Close a connection without a request for too long. Looked at once in that time, not at each request."""
+        due_s = self._idle_since_s + self._activator.settings.keep_alive_s
+        now_s = self.loop.time()
+        if not self._exchanges and due_s <= now_s:
+            if self._reader.is_in_head:
+                self._refusal = problem(408, "the request's head did not arrive in time")
+                self._advance()
+            else:
+                self._close(linger=False)
+            return
+        if self._exchanges:
+            due_s = now_s + self._activator.settings.keep_alive_s
+        self._timer = self.loop.call_at(due_s, self._check_idle)
+
+    def _let_read(self, may_read: bool) -> None:
+        if may_read is self._is_reading or self._transport.is_closing():
+            return
+        self._is_reading = may_read
+        if may_read:
+            self._activator.hangups.unwatch(self._fd)
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+            self._activator.hangups.watch(self._fd, self._transport.abort)
+
+    def _let_send(self, keeps_up: bool) -> None:
+        self.keeps_up = keeps_up
+        if self._exchanges and self._exchanges[0].is_started:
+            self._exchanges[0].flow(may_send=keeps_up)

@@ -1,0 +1,23 @@
+"""The seam between the activator and whoever knows the functions."""
+
+from typing import NamedTuple, Protocol
+
+from faas.platform.breaker import Capacity
+from faas.platform.wire import LocalAnswer
+
+
+class Target(NamedTuple):
+    """Where a request goes: to an instance of `capacity`, as `path` (no query; that follows as the client sent it).
+
+    Another local server, such as the dashboard, is a target too: a capacity that has that server as its one endpoint.
+    """
+
+    capacity: Capacity
+    path: bytes
+
+
+class Router(Protocol):
+    """Decides where a request goes, at once; called on the event loop for every request."""
+
+    def route(self, host: bytes, path: bytes, method: bytes) -> Target | LocalAnswer:
+        """`host` is the Host header as sent, port and all; `path` is still percent-encoded and without the query."""

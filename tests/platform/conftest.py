@@ -1,0 +1,18 @@
+"""Tests that are coroutine functions run on uvloop, as the platform does."""
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+import uvloop
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
+    return True
