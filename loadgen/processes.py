@@ -7,6 +7,8 @@ Each runs `loadgen.worker`. What passes between the two sides:
 """
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
@@ -46,9 +48,13 @@ async def _worker(plan: Plan, rank: int) -> AsyncIterator[Process]:
     try:
         _stdin(worker).write(encode(plan))
         yield worker
+    except BaseException:
+        if worker.returncode is None:
+            # Not worker.kill(): that may reap the process, and its status is then lost to the event loop.
+            with suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
+        raise
     finally:
-        with suppress(ProcessLookupError):
-            worker.kill()
         await worker.wait()
 
 

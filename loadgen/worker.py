@@ -1,6 +1,7 @@
 """The main of one load process: `python -m loadgen.worker RANK`; see `loadgen.processes` for what passes."""
 
 import asyncio
+import gc
 import sys
 
 import uvloop
@@ -17,6 +18,7 @@ async def main(rank: int) -> None:
     orders = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     plan = decode(await orders.readline())
+    gc.freeze()  # what is imported by now is not walked again while requests are timed
     _write(READY)
     word = await orders.readline()
     if not word:  # the other side is gone

@@ -1,4 +1,5 @@
 from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from loadgen.arrivals import Arrivals, planned_instants
 
 
-def gaps(kind: Arrivals, rate_per_s: float, num: int, **settings: float) -> np.ndarray:
+def gaps(kind: Arrivals, rate_per_s: float, num: int, **settings: Any) -> np.ndarray:
     instants = islice(planned_instants(kind, rate_per_s, **settings), num)
     return np.diff(np.fromiter(instants, float), prepend=0.0)
 

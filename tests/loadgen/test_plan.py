@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -18,30 +19,36 @@ def planned(load: OpenLoop, rank: int = 0, **settings: Any) -> list[tuple[float,
     return list(planned_share(make_plan(load, **settings), load, rank))
 
 
+STEADY = OpenLoop(rate_per_s=1)
+MAKERS: dict[str, Callable[[Any], object]] = {
+    "rate_per_s": lambda bad: OpenLoop(rate_per_s=bad),
+    "gamma_shape": lambda bad: OpenLoop(rate_per_s=1, gamma_shape=bad),
+    "late_after_ms": lambda bad: OpenLoop(rate_per_s=1, late_after_ms=bad),
+    "max_concurrency": lambda bad: OpenLoop(rate_per_s=1, max_concurrency=bad),
+    "num_callers": lambda bad: ClosedLoop(num_callers=bad),
+    "duration_s": lambda bad: make_plan(STEADY, duration_s=bad),
+    "num_requests": lambda bad: make_plan(STEADY, num_requests=bad),
+    "timeout_s": lambda bad: make_plan(STEADY, duration_s=1, timeout_s=bad),
+    "slo_ms": lambda bad: make_plan(STEADY, duration_s=1, slo_ms=bad),
+    "processes": lambda bad: make_plan(STEADY, duration_s=1, num_processes=bad),
+}
+
+
 @pytest.mark.parametrize("bad", [0, -1, 0.0, math.nan, math.inf])
-def test_numbers_that_cannot_be_driven_are_refused_with_their_value(bad: float) -> None:
-    good = OpenLoop(rate_per_s=1)
-    for name, make in {
-        "rate_per_s": lambda: OpenLoop(rate_per_s=bad),
-        "gamma_shape": lambda: OpenLoop(rate_per_s=1, gamma_shape=bad),
-        "late_after_ms": lambda: OpenLoop(rate_per_s=1, late_after_ms=bad),
-        "max_concurrency": lambda: OpenLoop(rate_per_s=1, max_concurrency=bad),  # type: ignore[arg-type]
-        "num_callers": lambda: ClosedLoop(num_callers=bad),  # type: ignore[arg-type]
-        "duration_s": lambda: make_plan(good, duration_s=bad),
-        "num_requests": lambda: make_plan(good, num_requests=bad),
-        "timeout_s": lambda: make_plan(good, duration_s=1, timeout_s=bad),
-        "slo_ms": lambda: make_plan(good, duration_s=1, slo_ms=bad),
-        "processes": lambda: make_plan(good, duration_s=1, num_processes=bad),
-    }.items():
-        with pytest.raises(SettingError, match=f"^{name} is {bad!r}; give a"):
-            make()
+@pytest.mark.parametrize("name", MAKERS)
+def test_numbers_that_cannot_be_driven_are_refused_with_their_value(name: str, bad: float) -> None:
+    with pytest.raises(SettingError, match=f"^{name} is {bad!r}; give a"):
+        MAKERS[name](bad)
 
 
 @pytest.mark.parametrize(
     ("make", "named"),
     [
         (lambda: OpenLoop(), "rate_per_s is None"),
-        (lambda: OpenLoop(rate_per_s=1, arrivals="uniform"), "poisson, constant, gamma"),
+        (
+            lambda: OpenLoop(rate_per_s=1, arrivals="uniform"),  # type: ignore[arg-type]
+            "poisson, constant, gamma",
+        ),
         (lambda: OpenLoop(rate_per_s=1, arrivals=(0.0,)), "one of the two"),
         (lambda: OpenLoop(arrivals=()), "empty"),
         (lambda: OpenLoop(arrivals=(0.5, 0.25)), "0.25 after 0.5"),

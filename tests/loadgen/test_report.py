@@ -84,7 +84,8 @@ def test_a_server_that_says_nothing_leaves_nothing_to_say() -> None:
     recorder = make_recorder()
     recorder.record(make_sample(done=0.05, status=200))
     report = summarize(make_plan(), recorder)
-    assert report.cold_fraction is report.cold_latency is report.warm_latency is report.mean_batch_size is None
+    assert (report.cold_fraction, report.cold_latency, report.warm_latency) == (None, None, None)
+    assert report.mean_batch_size is None
     assert report.phases == {}
 
 
