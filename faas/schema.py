@@ -82,6 +82,13 @@ class Signature:
         """The parameter that takes the body's bytes as they are, if that is the only one."""
         return self.parameters[0] if len(self.parameters) == 1 and self.parameters[0].raw else None
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The names that a body object may hold, with their types; empty where it may hold any."""
+        if len(self.parameters) == 1 and self.parameters[0].is_object:
+            return strict.fields_of(self.parameters[0].type) or {}
+        return {p.name: p.type for p in self.parameters}
+
     def decode(self, body: bytes) -> dict[str, Any]:
         """Turn a JSON body into keyword arguments for one item.
 

@@ -36,7 +36,7 @@ def checker(kind: Any, seen: dict[Any, list[Check]] | None = None) -> Check | No
     if args and origin is not None:
         checks = [c for c in (checker(a, seen) for a in args) if c is not None]
         return checks[0] if len(checks) == 1 else None
-    fields = _fields(kind)
+    fields = fields_of(kind)
     return None if fields is None else _object(kind, fields, seen)
 
 
@@ -48,7 +48,8 @@ def _is_mapping(origin: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, typing.Mapping)
 
 
-def _fields(kind: Any) -> dict[str, Any] | None:
+def fields_of(kind: Any) -> dict[str, Any] | None:
+    """Return the fields of an object type with their types; None where its keys are not known."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return {f.encode_name: f.type for f in msgspec.structs.fields(kind)}
     if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
