@@ -26,9 +26,13 @@ from snapshot.errors import (
     UnsupportedDtypeError,
 )
 from snapshot.freeze import freeze
+from snapshot.local_store import LocalStore
 from snapshot.manifest import Manifest, read_manifest
 from snapshot.reducers import KeptFiles, reducer
+from snapshot.store import Store, StoredSnapshot
+from snapshot.tensor_file import TensorFile
 from snapshot.thaw import Thawed, thaw
+from snapshot.verify import verify
 
 __all__ = [
     "BadHeaderError",
@@ -40,12 +44,16 @@ __all__ = [
     "IncompatibleError",
     "KeptFiles",
     "LibraryMismatchError",
+    "LocalStore",
     "Manifest",
     "PythonMismatchError",
     "SizeMismatchError",
     "SnapshotError",
     "SnapshotExistsError",
     "SnapshotNotFoundError",
+    "Store",
+    "StoredSnapshot",
+    "TensorFile",
     "ThawError",
     "Thawed",
     "Unfreezable",
@@ -54,4 +62,5 @@ __all__ = [
     "read_manifest",
     "reducer",
     "thaw",
+    "verify",
 ]

@@ -1,0 +1,63 @@
+"""Where snapshots are kept by name, each name with a history of which one is the latest."""
+
+import re
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from snapshot.errors import BadNameError
+
+LATEST = "latest"
+MAX_NAME_LENGTH = 128
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
+
+class StoredSnapshot(msgspec.Struct, frozen=True):
+    """One snapshot of a store. `folder` is local, and good for `thaw`, `verify` and `read_manifest`."""
+
+    name: str
+    digest: str
+    created_at: str
+    is_latest: bool
+    folder: Path
+
+
+class Store(Protocol):
+    """Holds the snapshots of many names. Every name is checked by `check_name` first."""
+
+    def publish(self, name: str, folder: Path) -> StoredSnapshot:
+        """Take in the snapshot in `folder`, which stays as it is, and make it the latest of `name`.
+
+        Whoever looks sees the whole of it or nothing. Publishing what is there already only makes it the latest.
+        """
+
+    def find(self, name: str, digest: str | None = None) -> StoredSnapshot:
+        """The snapshot of `name` whose digest begins with `digest`, or the latest.
+
+        Raises SnapshotNotFoundError when there is none, or more than one.
+        """
+
+    def names(self) -> list[str]:
+        """Every name that has a snapshot, in order."""
+
+    def history(self, name: str) -> list[StoredSnapshot]:
+        """All snapshots of `name`, the newest first; empty when there is none."""
+
+    def prune(self, name: str, *, keep: int) -> list[StoredSnapshot]:
+        """Remove all but the `keep` newest and the latest, and say which went."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a store takes `name`."""
+    return bool(_NAME.fullmatch(name)) and len(name) <= MAX_NAME_LENGTH
+
+
+def check_name(name: str) -> str:
+    """`name` itself, when it is one that a store takes. Raises BadNameError."""
+    if not is_name(name):
+        raise BadNameError(
+            f"{name!r} is no name for a snapshot: take 1 to {MAX_NAME_LENGTH} of the letters a-z, A-Z, digits, "
+            f"'.', '_' and '-', a letter or digit first"
+        )
+    return name
