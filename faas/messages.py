@@ -83,6 +83,7 @@ class Call:
     __slots__ = (
         "_error",
         "_events",
+        "_room",
         "_wakeup",
         "batch_size",
         "context",
@@ -107,6 +108,7 @@ class Call:
         self._events: deque[Any] = deque()
         self._error: BaseException | None = None
         self._wakeup: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
 
     @property
     def deadline(self) -> float:
@@ -122,21 +124,19 @@ class Call:
         """Hand one event of a stream to the caller."""
         if not self.done:
             self._events.append(value)
-            self._wake()
+            _resolve(self._wakeup)
 
     def finish(self, *values: Any) -> None:
         """End the call well, with `values` as its last events."""
         if not self.done:
             self._events.extend(values)
-            self.done = True
-            self._wake()
+            self._end()
 
     def fail(self, error: BaseException) -> None:
         """End the call with an error. Events that were put before are still delivered."""
         if not self.done:
             self._error = error
-            self.done = True
-            self._wake()
+            self._end()
 
     def leave(self) -> None:
         """Say that the caller has gone: the call ends here, and whoever holds it is told through `on_leave`."""
@@ -165,7 +165,9 @@ class Call:
         """Yield the events of a stream as they come, then raise what the call failed with, if it did."""
         while True:
             while self._events:
-                yield self._events.popleft()
+                event = self._events.popleft()
+                _resolve(self._room)
+                yield event
             if self.done:
                 break
             await self._wait()
@@ -177,9 +179,19 @@ class Call:
         """How many events wait to be taken: what a stream that is read slowly piles up."""
         return len(self._events)
 
-    def _wake(self) -> None:
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+    async def room(self, most: int) -> None:
+        """Wait until fewer than `most` events wait to be taken, or the call is done. For one producer at a time."""
+        while len(self._events) >= most and not self.done:
+            self._room = asyncio.get_running_loop().create_future()
+            try:
+                await self._room
+            finally:
+                self._room = None
+
+    def _end(self) -> None:
+        self.done = True
+        _resolve(self._wakeup)
+        _resolve(self._room)
 
     async def _wait(self) -> None:
         self._wakeup = asyncio.get_running_loop().create_future()
@@ -187,3 +199,8 @@ class Call:
             await self._wakeup
         finally:
             self._wakeup = None
+
+
+def _resolve(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

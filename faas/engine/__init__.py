@@ -1,0 +1,1 @@
+"""What gives each call its one outcome: queue, batching policy, executor, model thread."""

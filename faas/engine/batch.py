@@ -1,0 +1,228 @@
+"""One batch from its calls to their outcomes, whatever kind of handler it is.
+
+Written once, as coroutines: on the event loop they are awaited; on the model thread they are driven by hand and never
+suspend. What differs between the two stands behind `Hands`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import traceback
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from faas.clock import Clock
+from faas.engine import isolation
+from faas.engine.gradients import set_gradients
+from faas.engine.outcomes import Attempt, Raised, shared, slots
+from faas.engine.work import Work
+from faas.errors import HandlerError
+from faas.messages import END, Call
+
+EXHAUSTED: Final = object()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The settings that the run of a batch depends on. `sizes`, rising, are those a batch is padded up to."""
+
+    isolate: bool = True
+    sizes: tuple[int, ...] = ()
+
+    def padded(self, num_items: int) -> int:
+        """Return how many items the handler is given for `num_items`."""
+        at = bisect.bisect_left(self.sizes, num_items)
+        return self.sizes[at] if at < len(self.sizes) else num_items
+
+
+@dataclass(slots=True)
+class Report:
+    """What one batch took.
+
+    `queued_s` is the sum over its items. `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time
+    there (0.0 on the event loop, where it would be others' too). `runs` are size and seconds of each run that went
+    well; streams count as one. `pending` are the outcomes that still have to be handed to their calls.
+    """
+
+    num_items: int
+    queued_s: float
+    exec_s: float = 0.0
+    cpu_s: float = 0.0
+    runs: list[tuple[int, float]] = field(default_factory=list)
+    pending: list[Attempt] = field(default_factory=list)
+
+
+class Hands(Protocol):
+    """How a handler is called, and how what it gives reaches the calls. It adds the handler's times to `report`."""
+
+    work: Work
+    report: Report
+    clock: Clock
+
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        """Call the handler and return its value, or the iterator of a stream."""
+        ...
+
+    async def step(self, source: Any) -> Any:
+        """Return the next value of a stream, or EXHAUSTED."""
+        ...
+
+    async def close(self, source: Any) -> None:
+        """Close a stream that nobody reads any more. Logs what it raises."""
+        ...
+
+    async def answer(self, attempts: list[Attempt]) -> None:
+        """Hand over outcomes while the batch goes on."""
+        ...
+
+    async def deliver(self, step: Attempt) -> None:
+        """Hand one step of a stream over, and wait where too much is under way."""
+        ...
+
+    def stopped(self, error: BaseException) -> bool:
+        """Whether `error` is the engine's own word to stop."""
+        ...
+
+
+class _Stream:
+    """A generator that has begun, and the slots that still have a reader."""
+
+    def __init__(self, source: Any, calls: Sequence[Call], num_slots: int, started_at: float) -> None:
+        self.source = source
+        self.num_slots = num_slots
+        self.started_at = started_at
+        self._open = list(enumerate(calls))
+
+    def readers(self) -> list[tuple[int, Call]]:
+        """Return slot and call of each stream that has neither ended nor been left."""
+        self._open = [(slot, call) for slot, call in self._open if not call.done]
+        return self._open
+
+    def drop_ended(self, values: Sequence[Any]) -> None:
+        """Ignore from now on the slots whose value ended them."""
+        self._open = [(slot, call) for slot, call in self._open if not _ends(values[slot])]
+
+
+class Batch:
+    """The run of one batch over calls that have left the queue."""
+
+    def __init__(self, calls: list[Call], shape: Shape, hands: Hands) -> None:
+        self._calls = calls
+        self._shape = shape
+        self._hands = hands
+        self._work, self._report, self._clock = hands.work, hands.report, hands.clock
+        self._began_at = 0.0
+        self._streams: deque[_Stream] = deque()
+
+    async def run(self) -> None:
+        """Run the handler until each call has its outcome, handed over or in `report.pending`."""
+        try:
+            for group in self._work.alike(self._calls):
+                await self._run_group(group)
+            while self._streams:
+                await self._advance(self._streams[0])
+            if self._work.streams:
+                self._report.runs = [(self._report.num_items, self._report.exec_s)]
+        finally:
+            for stream in self._streams:
+                await self._hands.close(stream.source)
+
+    async def _run_group(self, group: list[Call]) -> None:
+        plan = isolation.attempts(group, isolate=self._shape.isolate)
+        tried: Sequence[Call] = next(plan)
+        while True:
+            error = await self._attempt(tried)
+            if error is not None and isolation.out_of_memory(error):
+                traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
+            try:
+                tried = plan.send(error)
+            except StopIteration as end:
+                failed: list[isolation.Failed[Call]] = end.value
+                break
+        now = self._clock()
+        for some in failed:
+            values = [Raised(shared(some.error, len(some.items), self._work.title)) for _ in some.items]
+            self._report.pending.append(Attempt(some.items, values, self._began_at, now))
+        if self._work.streams and failed:
+            await self._hands.answer(self._take_pending())
+
+    async def _attempt(self, calls: Sequence[Call]) -> BaseException | None:
+        """Run the handler over the calls that still have somebody waiting. Returns what it raised."""
+        calls = [call for call in calls if not call.done]
+        if not calls:
+            return None
+        if self._report.pending:
+            await self._hands.answer(self._take_pending())
+        num_items = self._shape.padded(len(calls))
+        padded = calls + calls[-1:] * (num_items - len(calls))
+        set_gradients(self._work.grad)
+        started_at = self._clock()
+        self._began_at = self._began_at or started_at
+        try:
+            returned = await self._hands.call(self._work.arguments(padded))
+            first = await self._hands.step(returned) if self._work.streams else None
+        except BaseException as error:
+            if self._hands.stopped(error):
+                raise
+            return error
+        ended_at = self._clock()
+        self._report.runs.append((num_items, ended_at - started_at))
+        if self._work.streams:
+            stream = _Stream(returned, calls, num_items, started_at)
+            self._streams.append(stream)
+            await self._take(stream, first)
+        else:
+            values = self._values(returned, num_items)[: len(calls)]
+            self._report.pending.append(Attempt(calls, values, started_at, ended_at))
+        return None
+
+    async def _advance(self, stream: _Stream) -> None:
+        """Take the first stream one step on, and put it behind the others."""
+        readers = stream.readers()
+        if not readers:
+            self._streams.popleft()
+            await self._hands.close(stream.source)
+            return
+        self._streams.rotate(-1)
+        set_gradients(self._work.grad)
+        try:
+            value = await self._hands.step(stream.source)
+        except BaseException as error:
+            if self._hands.stopped(error):
+                raise
+            value = [Raised(shared(error, len(readers), self._work.title)) for _ in range(stream.num_slots)]
+            await self._deliver(stream, value)
+        else:
+            await self._take(stream, value)
+
+    async def _take(self, stream: _Stream, value: Any) -> None:
+        """Hand on what one step gave. A generator that is through ends what is still open."""
+        over = value is EXHAUSTED
+        await self._deliver(stream, [END] * stream.num_slots if over else self._values(value, stream.num_slots))
+
+    async def _deliver(self, stream: _Stream, values: Sequence[Any]) -> None:
+        readers = stream.readers()
+        step = Attempt(
+            [call for _, call in readers], [values[slot] for slot, _ in readers], stream.started_at, self._clock()
+        )
+        stream.drop_ended(values)
+        if readers:
+            await self._hands.deliver(step)
+
+    def _take_pending(self) -> list[Attempt]:
+        pending, self._report.pending = self._report.pending, []
+        return pending
+
+    def _values(self, returned: Any, num_items: int) -> list[Any]:
+        if not self._work.batched:
+            return [returned]
+        try:
+            return slots(returned, num_items, self._work.title)
+        except HandlerError as error:
+            return [Raised(HandlerError(str(error))) for _ in range(num_items)]
+
+
+def _ends(value: Any) -> bool:
+    return value is END or isinstance(value, BaseException | Raised)

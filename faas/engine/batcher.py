@@ -1,0 +1,277 @@
+"""The engine that joins calls into batches: the loop around the queue, the policy and the executor.
+
+Nothing here polls: it looks again when something arrives, when a batch ends, when the lease is granted, or when the
+moment comes that the policy named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from faas.clock import Clock, monotonic
+from faas.engine import refusals
+from faas.engine.batch import Report
+from faas.engine.concurrency import Concurrency
+from faas.engine.deadlines import Deadlines
+from faas.engine.executor import Executor
+from faas.engine.latency_model import LatencyModel
+from faas.engine.observer import Observer
+from faas.engine.outcomes import settle
+from faas.engine.policy import Outlook, Rules, Run, WaitUntil, decide
+from faas.engine.queue import CallQueue
+from faas.messages import Call
+
+_CONFIDENT: Final = 3
+"""Batches that must have been seen before an item is refused on the latency model's word."""
+
+_STOPPING_S: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Batcher:
+    """Plain handlers, and all that are batched. One batch runs at a time; see `Engine` for the contract.
+
+    `slo_s` is a promise of the function, the call's deadline a limit set by or for its caller. An item that cannot keep
+    the promise any more is refused while it waits, or at once where the latency model says so; one that has begun is
+    finished, however late. While nothing is in hand nobody is refused, so there is progress whatever was promised.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        rules: Rules,
+        max_queue: int,
+        *,
+        clock: Clock = monotonic,
+        observer: Observer | None = None,
+    ) -> None:
+        self.latency = LatencyModel()
+        self._executor = executor
+        self._rules = rules
+        self._max_queue = max_queue
+        self._clock = clock
+        self._observer = observer
+        self._concurrency = Concurrency(rules.wait_s)
+        self._outlook = Outlook(self._concurrency, self.latency)
+        self._queue = CallQueue(self._due, num_levels=rules.num_levels)
+        self._deadlines = Deadlines(clock, self._expire)
+        self._running: list[Call] = []
+        self._running_since = 0.0
+        self._woken = False
+        self._asked = False
+        self._gathering = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._quiet = asyncio.Event()
+
+    @property
+    def num_queued(self) -> int:
+        """Calls that wait."""
+        return len(self._queue)
+
+    @property
+    def num_running(self) -> int:
+        """Calls in the batch that runs, those who left included: their slots are taken until it ends."""
+        return len(self._running)
+
+    async def start(self) -> None:
+        """Nothing to do: the first call starts it."""
+
+    def submit(self, call: Call) -> None:
+        """See `Engine`."""
+        if self._outlook.ending:
+            raise refusals.stopping()
+        call.queued_at = now = self._clock()
+        self._admit(call, now)
+        call.on_leave = self._dropped
+        self._queue.push(call)
+        self._deadlines.add(call)
+        self._wake()
+
+    async def answer(self, call: Call) -> Any:
+        """See `Engine`."""
+        self.submit(call)
+        try:
+            return await call.result()
+        finally:
+            call.leave()
+
+    async def drain(self, grace_s: float) -> None:
+        """See `Engine`."""
+        self._outlook = dataclasses.replace(self._outlook, ending=True)
+        self._wake()
+        self._note_quiet()
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._quiet.wait()
+        except TimeoutError:
+            self._fail_all(refusals.stopped)
+
+    async def close(self) -> None:
+        """See `Engine`."""
+        await self.drain(0)
+        self._set_timer(None)
+        self._deadlines.close()
+        self._executor.lease.withdraw(self._granted)
+        if self._running and self._executor.forgo():
+            await asyncio.wait([asyncio.ensure_future(self._quiet.wait())], timeout=_STOPPING_S)
+
+    def _due(self, call: Call) -> float:
+        return min(call.context.deadline, call.queued_at + self._rules.slo_s)
+
+    def _admit(self, call: Call, now: float) -> None:
+        room = self._max_queue + (0 if self._running else self._rules.max_batch_size)
+        if len(self._queue) >= room:
+            raise refusals.queue_full(len(self._queue), self._ahead_s(now))
+        busy = bool(self._running) or len(self._queue) > 0
+        if not busy or self._rules.slo_s == math.inf or self.latency.num_observed < _CONFIDENT:
+            return
+        takes_s, left_s = self._ahead_s(now), self._due(call) - now
+        if takes_s > left_s:
+            raise refusals.unmeetable(takes_s, left_s)
+
+    def _ahead_s(self, now: float) -> float:
+        """Return the seconds after which one more item would be answered, by the latency model."""
+        seconds, most = self.latency.seconds, self._rules.max_batch_size
+        full, rest = divmod(len(self._queue) + 1, most)
+        running_s = 0.0
+        if self._running:
+            running_s = max(0.0, self._running_since + seconds(len(self._running)) - now)
+        return running_s + full * seconds(most) + (seconds(rest) if rest else 0.0)
+
+    def _wake(self) -> None:
+        """Decide after what else arrives in this turn of the loop has arrived."""
+        if not (self._woken or self._running or self._asked):
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._consider)
+
+    def _consider(self) -> None:
+        self._woken = False
+        if not self._running and not self._asked and len(self._queue):
+            self._asked = True
+            self._executor.lease.request(self._granted)
+
+    def _granted(self) -> None:
+        self._asked = False
+        try:
+            self._form()
+        except Exception as error:
+            self._crashed(error)
+        if not self._running:
+            self._executor.lease.release()
+
+    def _form(self) -> None:
+        """Start the batch that the policy asks for, if it asks for one."""
+        now = max(self._clock(), self._timer_at)  # a loop that rounds to milliseconds may fire early
+        while not self._running:
+            decision = decide(self._queue, self._rules, self._outlook, now)
+            if isinstance(decision, Run):
+                self._note_gathered()
+                self._take(decision.num_items, now)
+                continue
+            self._gathering = isinstance(decision, WaitUntil)
+            self._set_timer(decision.moment if isinstance(decision, WaitUntil) else None)
+            return
+        self._set_timer(None)
+        self._running_since = now
+        self._executor.start(self._running, self._ended)
+
+    def _take(self, num_items: int, now: float) -> None:
+        """Move items from the queue into the running batch; those who are late end here."""
+        while num_items > 0 and (call := self._queue.pop()) is not None:
+            num_items -= 1
+            if now >= call.context.deadline:
+                self._end(call, refusals.expired(call, now))
+            elif now >= self._due(call):
+                self._end(call, refusals.promise_missed(call, now, self._ahead_s(now)))
+            else:
+                call.picked_at = now
+                self._running.append(call)
+
+    def _note_gathered(self) -> None:
+        if self._gathering:
+            self._gathering = False
+            self._concurrency.gathered(len(self._queue), oldest_at=self._queue.oldest_at)
+
+    def _ended(self, report: Report, error: BaseException | None) -> None:
+        """Take in the end of a batch. The next one starts before its answers are handed out."""
+        batch, self._running = self._running, []
+        self._concurrency.ended(len(batch), len(self._queue), self._clock())
+        for size, seconds in report.runs:
+            self.latency.observe(size, seconds)
+        self._executor.lease.release()
+        self._consider()
+        try:
+            for attempt in report.pending:
+                settle(attempt)
+            report.pending = []
+            if self._observer is not None and report.runs:
+                self._observer.batch_done(report)
+        except Exception:
+            _log.exception("the outcomes of a batch could not be handed out")
+        cancelled = isinstance(error, asyncio.CancelledError)
+        for call in batch:
+            self._deadlines.remove(call)
+            if not call.done:
+                self._end(call, refusals.stopped() if cancelled else refusals.engine_failed(error))
+        if error is not None and not cancelled:
+            _log.error("a batch of %d failed in the engine", len(batch), exc_info=error)
+        self._note_quiet()
+
+    def _expire(self, call: Call) -> None:
+        self._end(call, refusals.expired(call, self._clock()))
+        self._dropped(call)
+
+    def _dropped(self, call: Call) -> None:
+        """Take in that a call of ours is done before its batch is."""
+        call.ended_at = call.ended_at or self._clock()
+        self._deadlines.remove(call)
+        if call.picked_at == 0.0:
+            self._queue.discard()
+            self._note_quiet()
+        elif all(other.done for other in self._running):
+            self._executor.forgo()
+
+    def _end(self, call: Call, error: BaseException) -> None:
+        call.ended_at = self._clock()
+        call.fail(error)
+        self._deadlines.remove(call)
+
+    def _fail_all(self, make_error: Callable[[], BaseException]) -> None:
+        while (call := self._queue.pop()) is not None:
+            self._end(call, make_error())
+        for call in self._running:
+            if not call.done:
+                self._end(call, make_error())
+        if self._running:
+            self._executor.forgo()
+
+    def _crashed(self, error: Exception) -> None:
+        """Give all that is in hand an outcome after a fault of our own, and go on."""
+        _log.error("the engine failed while it formed a batch", exc_info=error)
+        self._fail_all(lambda: refusals.engine_failed(error))
+        self._running = []
+
+    def _note_quiet(self) -> None:
+        if self._outlook.ending and not self._running and not len(self._queue):
+            self._quiet.set()
+
+    def _set_timer(self, moment: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._timer_at = 0.0
+        if moment is not None:
+            delay_s = max(0.0, moment - self._clock())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer, moment)
+
+    def _on_timer(self, moment: float) -> None:
+        self._timer = None
+        self._timer_at = moment
+        self._consider()

@@ -1,0 +1,75 @@
+"""Which items of a batch that raised are to blame: a plan of re-runs, without running anything itself."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+FEW: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Generic[T]):
+    """Items that failed together with `error`. More than one: which of them is to blame is not known."""
+
+    items: Sequence[T]
+    error: BaseException
+
+
+Plan = Generator[Sequence[T], BaseException | None, list[Failed[T]]]
+
+
+def max_reruns(num_items: int) -> int:
+    """Return how many re-runs a batch may cost: 2 * ceil(log2(n)) + 4.
+
+    One bad item needs two at each halving. The rest lets a second one be found in most cases.
+    """
+    return 2 * math.ceil(math.log2(num_items)) + FEW if num_items > 1 else 0
+
+
+def attempts(items: Sequence[T], *, isolate: bool) -> Plan[T]:
+    """Plan the runs of one batch.
+
+    Yields what to run next and is sent None, or what that run raised. Returns those who failed; all others have had
+    a run that went well. The first run is the whole batch. Where it raised and `isolate` is set, halves are re-run,
+    larger groups first, until each bad item has raised alone or `max_reruns` are used up. A right half is not run as
+    a whole where its left went well, since it must hold the fault. Running out of memory is not an item's fault: such
+    a group is halved once, and what fails again fails together.
+    """
+    error = yield items
+    if error is None:
+        return []
+    failed: list[Failed[T]] = []
+    left = max_reruns(len(items)) if isolate else 0
+    groups = deque([Failed(items, error)])
+    while groups:
+        group = groups.popleft()
+        if len(group.items) == 1 or left == 0:
+            failed.append(group)
+            continue
+        memory = out_of_memory(group.error)
+        middle = len(group.items) // 2
+        suspect = False
+        for half in (group.items[:middle], group.items[middle:]):
+            if suspect and len(half) > 1:
+                groups.append(Failed(half, group.error))
+                continue
+            if left == 0:
+                failed.append(Failed(half, group.error))
+                continue
+            left -= 1
+            error = yield half
+            suspect = error is None and not memory
+            if error is not None:
+                (failed if memory and out_of_memory(error) else groups).append(Failed(half, error))
+    return failed
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that memory ran out, in Python or in torch (which is not imported for that)."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"

@@ -1,0 +1,130 @@
+"""What a handler returned or raised, as the outcome of each item.
+
+`settle`, `advance` and `end` touch calls, so they belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from faas.errors import BadInput, FaasError, HandlerError
+from faas.messages import END, Call
+
+_NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping, Set)
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """In a slot: the item failed with an error that was raised, or made here; not one that the handler put there."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of the handler and the values of its `calls`, in order; of a stream, one step of it."""
+
+    calls: Sequence[Call]
+    values: Sequence[Any]
+    started_at: float
+    ended_at: float
+
+
+def settle(attempt: Attempt) -> None:
+    """End each call with the value of its slot."""
+    for call, value in zip(attempt.calls, attempt.values, strict=True):
+        if not call.done:
+            _stamp(call, attempt)
+            end(call, value)
+
+
+def advance(step: Attempt) -> None:
+    """Hand each stream the value of its slot; END and an exception end it."""
+    for call, value in zip(step.calls, step.values, strict=True):
+        if call.done:
+            continue
+        if call.started_at == 0.0:
+            call.started_at, call.batch_size = step.started_at, len(step.calls)
+        if value is END:
+            call.ended_at = step.ended_at
+            call.finish()
+        elif isinstance(value, BaseException | Raised):
+            call.ended_at = step.ended_at
+            end(call, value)
+        else:
+            call.put(value)
+
+
+def _stamp(call: Call, attempt: Attempt) -> None:
+    call.started_at, call.ended_at, call.batch_size = attempt.started_at, attempt.ended_at, len(attempt.calls)
+
+
+def end(call: Call, value: Any) -> None:
+    """End a call with the value of its slot; an exception fails it."""
+    if isinstance(value, Raised):
+        call.fail(value.error)
+    elif isinstance(value, BaseException):
+        call.fail(returned_error(value))
+    else:
+        call.finish(value)
+
+
+def slots(returned: Any, num_items: int, title: str) -> list[Any]:
+    """Return the items' values out of what a batched handler returned: any sequence, array or tensor of that length.
+
+    Raises:
+        HandlerError: it is of another kind or length; says both.
+    """
+    sized = hasattr(returned, "__len__") and hasattr(returned, "__getitem__")
+    table = hasattr(returned, "columns")  # iterating over a data frame gives its columns, not its rows
+    if isinstance(returned, _NO_SEQUENCES) or not sized or table or getattr(returned, "shape", None) == ():
+        raise HandlerError(
+            f"{title} gave {_kind(returned)} for {_count(num_items, 'item')}; "
+            f"give a list or an array of {_count(num_items, 'value')}, one for each item"
+        )
+    if len(returned) != num_items:
+        raise HandlerError(
+            f"{title} gave {_count(len(returned), 'value')} for {_count(num_items, 'item')}; "
+            "give exactly one for each item, in the same order"
+        )
+    return list(returned)
+
+
+def returned_error(error: BaseException) -> BaseException:
+    """Return what an exception in an item's slot means for the item: the usual complaints of input are BadInput."""
+    if isinstance(error, ValueError | TypeError) and not isinstance(error, FaasError):
+        bad = BadInput(f"{type(error).__name__}: {error}")
+        bad.__cause__ = error
+        return bad
+    return presentable(error)
+
+
+def presentable(error: BaseException) -> BaseException:
+    """Return `error` as one that can be raised to whoever waits, without being taken for something of their own."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
+        return error
+    what = "was cancelled from within" if isinstance(error, asyncio.CancelledError) else f"raised {error!r}"
+    wrapped = HandlerError(f"the handler {what}; that ends the call, not the server")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def shared(error: BaseException, num_items: int, title: str) -> BaseException:
+    """Return what one item of several gets when they failed together, and nobody can say whose fault it was."""
+    if num_items == 1:
+        return presentable(error)
+    wrapped = HandlerError(f"{title} raised {type(error).__name__} for {num_items} items together: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

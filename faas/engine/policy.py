@@ -1,0 +1,136 @@
+"""When to run how many: a pure function over what waits, what to expect and the time.
+
+Deadline order and window drop would stand here too: a policy reads the queue only through `Waiting`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from faas.spec import Batching
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Take `num_items` from the queue and run them now."""
+
+    num_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Decide again at `moment`, or when something arrives."""
+
+    moment: float
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing waits."""
+
+
+Decision = Run | WaitUntil | Idle
+IDLE = Idle()
+
+
+class Waiting(Protocol):
+    """What a policy may ask of a queue. Moments are seconds on the monotonic clock."""
+
+    def __len__(self) -> int:
+        """Return how many items wait."""
+        ...
+
+    @property
+    def oldest_at(self) -> float:
+        """When the item that has waited longest came."""
+        ...
+
+    @property
+    def earliest_due(self) -> float:
+        """The first moment by which an answer must be there."""
+        ...
+
+
+class Latency(Protocol):
+    """What a policy may ask of a latency model."""
+
+    @property
+    def beta_s(self) -> float:
+        """The seconds of a batch that do not grow with its size: what joining two batches saves."""
+        ...
+
+    def seconds(self, size: int) -> float:
+        """Return the expected seconds of a batch."""
+        ...
+
+
+class Callers(Protocol):
+    """What a policy may ask about who may still come, given when the item that has waited longest came."""
+
+    def expected(self, oldest_at: float) -> int:
+        """Return how many items callers are likely to have in play at once."""
+        ...
+
+    def gather_from(self, oldest_at: float) -> float:
+        """Return the moment from which the time spent gathering counts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings of one engine's queue. `slo_s` is the time within which an answer is promised."""
+
+    max_batch_size: int = 1
+    wait_s: float = 0.0
+    idle: Literal["adaptive", "now", "wait"] = "now"
+    slo_s: float = math.inf
+    num_levels: int = 1
+
+    @classmethod
+    def of(cls, batching: Batching | None) -> Rules:
+        """Return the rules of a batching, or those of a handler that takes one item at a time."""
+        if batching is None:
+            return cls()
+        slo_s = math.inf if batching.slo_ms is None else batching.slo_ms / 1000.0
+        return cls(
+            batching.max_batch_size,
+            batching.wait_ms / 1000.0,
+            batching.idle,
+            slo_s=slo_s,
+            num_levels=batching.priorities,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What may still come, and what a batch will take. `ending` says that nobody new comes."""
+
+    callers: Callers
+    latency: Latency
+    ending: bool = False
+
+
+def decide(waiting: Waiting, rules: Rules, outlook: Outlook, now: float) -> Decision:
+    """Decide for an executor that is free.
+
+    "now" runs what is there. "wait" runs a full batch, or what is there `wait_s` after the oldest item came.
+    "adaptive" runs as soon as everybody who is expected has come; until then it gathers while running the missing ones
+    later would cost more (one more `beta_s`) than the time spent, and never for more than `wait_s`. Gathering ends
+    early where an item would miss the moment it is due.
+    """
+    num = len(waiting)
+    if num == 0:
+        return IDLE
+    if num >= rules.max_batch_size or rules.idle == "now" or outlook.ending:
+        return Run(min(num, rules.max_batch_size))
+    oldest_at = waiting.oldest_at
+    if rules.idle == "wait":
+        until = oldest_at + rules.wait_s
+    elif num >= outlook.callers.expected(oldest_at):
+        return Run(num)
+    else:
+        until = outlook.callers.gather_from(oldest_at) + min(outlook.latency.beta_s, rules.wait_s)
+    until = min(until, waiting.earliest_due - outlook.latency.seconds(num))
+    return Run(num) if now >= until else WaitUntil(until)

@@ -1,0 +1,88 @@
+"""The queue of one engine: bounded by its owner, by priority and then by arrival."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from faas.messages import Call
+
+Order = Callable[[Call], float]
+Due = Callable[[Call], float]
+
+_FEW_DEAD: Final = 8
+
+
+def by_arrival(call: Call) -> float:
+    """Order of arrival alone: equal keys leave as they came."""
+    return 0.0
+
+
+class CallQueue:
+    """Calls that wait, lowest priority number first, then by `order`, then by arrival. O(log n) each way.
+
+    A call that is done (its caller left, its time was up) is reported by `discard`; it stops counting at once and is
+    cleared away later. Level 1 is the highest; a level beyond `num_levels` is the lowest. `due` says by when a call's
+    answer must be there.
+    """
+
+    def __init__(self, due: Due, *, num_levels: int = 1, order: Order = by_arrival) -> None:
+        self._due = due
+        self._order = order
+        self._num_levels = num_levels
+        self._heap: list[tuple[int, float, int, Call]] = []
+        self._num_pushed = 0
+        self._num_dead = 0
+        self._oldest_at: float | None = None
+        self._earliest_due: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._num_dead
+
+    def __iter__(self) -> Iterator[Call]:
+        """Yield the calls that wait, in no order."""
+        return (entry[-1] for entry in self._heap if not entry[-1].done)
+
+    def push(self, call: Call) -> None:
+        """Add a call whose `queued_at` is set."""
+        self._num_pushed += 1
+        level = min(max(call.priority, 1), self._num_levels)
+        heapq.heappush(self._heap, (level, self._order(call), self._num_pushed, call))
+        if self._oldest_at is not None:
+            self._oldest_at = min(self._oldest_at, call.queued_at)
+        if self._earliest_due is not None:
+            self._earliest_due = min(self._earliest_due, self._due(call))
+
+    def pop(self) -> Call | None:
+        """Take the next call that is not done; None when nothing waits."""
+        self._oldest_at = self._earliest_due = None
+        while self._heap:
+            call = heapq.heappop(self._heap)[-1]
+            if not call.done:
+                return call
+            self._num_dead -= 1
+        return None
+
+    def discard(self) -> None:
+        """Say that one of the calls here is done."""
+        self._num_dead += 1
+        self._oldest_at = self._earliest_due = None
+        if self._num_dead > max(_FEW_DEAD, len(self)):
+            self._heap = [entry for entry in self._heap if not entry[-1].done]
+            heapq.heapify(self._heap)
+            self._num_dead = 0
+
+    @property
+    def oldest_at(self) -> float:
+        """When the call that has waited longest came; infinity when nothing waits."""
+        if self._oldest_at is None:
+            self._oldest_at = min((call.queued_at for call in self), default=float("inf"))
+        return self._oldest_at
+
+    @property
+    def earliest_due(self) -> float:
+        """The first moment by which one of the answers must be there; infinity when nothing waits."""
+        if self._earliest_due is None:
+            self._earliest_due = min(map(self._due, self), default=float("inf"))
+        return self._earliest_due

@@ -1,0 +1,54 @@
+"""The errors with which an engine ends a call that it does not answer."""
+
+from __future__ import annotations
+
+import math
+
+from faas.errors import DeadlineExceeded, DeadlineUnmeetable, FaasError, QueueFull, Unavailable
+from faas.messages import Call
+
+
+def stopping() -> Unavailable:
+    """Return what a call gets that comes while the engine drains."""
+    return Unavailable("the instance is stopping and takes no new calls; try again, another one will answer")
+
+
+def stopped() -> Unavailable:
+    """Return what a call gets that was still in hand when the engine ended."""
+    return Unavailable("the instance stopped before this call was answered; try again")
+
+
+def queue_full(num_queued: int, clears_in_s: float) -> QueueFull:
+    """Return what a call gets for which there is no room; what waits will have been answered in `clears_in_s`."""
+    text = f"{num_queued} calls wait and there is room for no more; try again later, or raise max_queue"
+    return QueueFull(text, _retry_after_s(clears_in_s))
+
+
+def unmeetable(takes_s: float, left_s: float) -> DeadlineUnmeetable:
+    """Return what a call gets whose answer would take `takes_s` and is due in `left_s`."""
+    text = (
+        f"the answer would take about {takes_s * 1000:.0f} ms and is due in {left_s * 1000:.0f} ms; "
+        "try again later, or raise slo_ms"
+    )
+    return DeadlineUnmeetable(text, _retry_after_s(takes_s - left_s))
+
+
+def promise_missed(call: Call, now: float, clears_in_s: float) -> DeadlineUnmeetable:
+    """Return what a call gets that waited longer than the promised time."""
+    text = f"the call waited {(now - call.queued_at) * 1000:.0f} ms in the queue, longer than slo_ms; try again later"
+    return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
+
+
+def expired(call: Call, now: float) -> DeadlineExceeded:
+    """Return what a call gets whose deadline has passed."""
+    where = "in the queue" if call.picked_at == 0.0 else "while it was computed"
+    return DeadlineExceeded(f"the time allowed for the call passed {where}, {now - call.queued_at:.3f} s after it came")
+
+
+def engine_failed(error: BaseException | None) -> FaasError:
+    """Return what the calls in hand get after a fault of the engine's own."""
+    return FaasError(f"the engine failed on this call ({error!r}); the log has the traceback")
+
+
+def _retry_after_s(seconds: float) -> float:
+    return float(max(1, math.ceil(seconds)))

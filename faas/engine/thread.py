@@ -1,0 +1,154 @@
+"""The model thread of an instance, and the right to it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from faas.engine.outcomes import presentable
+
+_T = TypeVar("_T")
+
+
+class Lease:
+    """The right to run one batch at a time; first come, first served. Belongs to the event loop's thread.
+
+    An engine that runs one batch and asks again stands behind the others, so engines take turns.
+    """
+
+    def __init__(self) -> None:
+        self._held = False
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody has it."""
+        return self._held
+
+    def request(self, granted: Callable[[], None]) -> None:
+        """Call `granted()` once the right is the caller's: at once if it is free."""
+        if self._held:
+            self._waiting.append(granted)
+        else:
+            self._held = True
+            granted()
+
+    def withdraw(self, granted: Callable[[], None]) -> bool:
+        """Ask no longer. False if the request was not waiting."""
+        if granted not in self._waiting:
+            return False
+        self._waiting.remove(granted)
+        return True
+
+    def release(self) -> None:
+        """Give the right up; who has waited longest gets it."""
+        if self._waiting:
+            self._waiting.popleft()()
+        else:
+            self._held = False
+
+
+class ModelThread:
+    """One long-lived daemon thread on which every plain handler of an instance runs, `setup()` too.
+
+    It starts with its first job. Threads of a pool would each cost the caches that torch and others keep by thread.
+    """
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self.lease = Lease()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def post(self, job: Callable[[], None]) -> None:
+        """Run `job` after those posted before. It must not raise, and its poster must hold the lease.
+
+        Raises:
+            RuntimeError: the thread was closed.
+        """
+        if self._closed:
+            raise RuntimeError(f"the thread {self.name!r} was closed; nothing can run on it any more")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    async def run(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Run `function(*args)` on the thread when its turn comes, and return its value.
+
+        Raises:
+            BaseException: what the function raised.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+
+        def settle(value: Any, error: BaseException | None) -> None:
+            self.lease.release()
+            if future.cancelled():
+                return
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+        def job() -> None:
+            try:
+                value, error = function(*args), None
+            except BaseException as raised:
+                value, error = None, presentable(raised)
+            hop(loop, settle, value, error)
+
+        def granted() -> None:
+            if future.cancelled():
+                self.lease.release()
+                return
+            try:
+                self.post(job)
+            except RuntimeError as error:
+                settle(None, error)
+
+        self.lease.request(granted)
+        return await future
+
+    def stack(self) -> str:
+        """Return what the thread is doing at this moment, as a traceback's text; empty when it never started."""
+        frame = sys._current_frames().get(self._thread.ident or 0) if self._thread is not None else None
+        return "".join(traceback.format_stack(frame)) if frame is not None else ""
+
+    async def close(self, wait_s: float = 1.0) -> bool:
+        """Wait for the thread to end after its jobs, for `wait_s` at most.
+
+        Returns False if it is still busy; it is then left behind, and ends with the process.
+        """
+        self._closed = True
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            return True
+        self._jobs.put(None)
+        return await asyncio.to_thread(_join, thread, wait_s)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job  # nothing of the last batch outlives it here
+
+
+def _join(thread: threading.Thread, wait_s: float) -> bool:
+    thread.join(wait_s)
+    return not thread.is_alive()
+
+
+def hop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any) -> bool:
+    """Call back on the loop from another thread. False if the loop is gone, and with it everybody who waits."""
+    try:
+        loop.call_soon_threadsafe(callback, *args)
+    except RuntimeError:
+        return False
+    return True
