@@ -224,9 +224,7 @@ def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -
     if PREDICT in methods and PREDICT not in marked:
         marked = {PREDICT: "/" if "/" not in marked.values() else "/predict"} | marked
     if not marked:
-        near = names.suggestion(PREDICT, methods) or next(
-            (f" (did you mean 'predict' by {n!r}?)" for n in methods if names.suggestion(n, [PREDICT])), ""
-        )
+        near = names.suggestion(PREDICT, methods).replace("did you mean", "is it")
         raise SettingError(f"class {user.__name__} has no method predict and none marked @endpoint('/path'){near}")
     for name, path in marked.items():
         if path in found:

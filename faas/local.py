@@ -31,18 +31,28 @@ class Local:
             if not self._ready:
                 self._handler.setup()
                 self._ready = True
-        signature = endpoint.signature
-        bound = signature.bind(args, kwargs)
-        if signature.batched:
-            collate = signature.collate()
-            bound = {name: collate.get(name, list)([value]) for name, value in bound.items()}
-        if signature.context is not None:
-            context = Context("local")
-            bound[signature.context] = [context] if signature.batched else context
-        answer = self._handler.method(endpoint)(**bound)
-        if not signature.batched:
-            return answer
-        return _UNBATCHED[signature.kind](answer)
+        return call_one(self._handler, endpoint, endpoint.signature.bind(args, kwargs))
+
+
+def call_one(handler: Handler, endpoint: Endpoint, kwargs: Mapping[str, Any]) -> Any:
+    """Call a handler that has been set up with one item, a batch of one where it is batched.
+
+    An `async def` gives a coroutine, a stream an iterator.
+
+    Raises:
+        HandlerError: a batched handler did not answer one item with one answer.
+        Exception: whatever the handler raises, or returns in the item's slot.
+    """
+    signature = endpoint.signature
+    given = dict(kwargs)
+    if signature.batched:
+        collate = signature.collate()
+        given = {name: collate.get(name, list)([value]) for name, value in given.items()}
+    if signature.context is not None:
+        context = Context("local")
+        given[signature.context] = [context] if signature.batched else context
+    answer = handler.method(endpoint)(**given)
+    return _UNBATCHED[signature.kind](answer) if signature.batched else answer
 
 
 def _only(answers: Any) -> Any:

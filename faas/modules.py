@@ -17,12 +17,13 @@ def of_user() -> list[ModuleType]:
 
 
 def installed() -> list[str]:
-    """Return the names of the loaded modules that are installed or of the standard library, ours included, sorted.
+    """Return the names of the loaded modules that are installed or of the standard library, ours included.
 
-    These are what a zygote can import for a function; `__main__` and the user's own modules are not among them.
+    These are what a zygote can import for a function, in the order in which they were begun to load; `__main__` and the
+    user's own modules are not among them.
     """
-    names = (n for n, m in list(sys.modules.items()) if isinstance(m, ModuleType) and not is_users(m))
-    return sorted(n for n in names if n.partition(".")[0] != "__main__" and not n.startswith("__mp_"))
+    found = ((n, m) for n, m in list(sys.modules.items()) if isinstance(m, ModuleType) and not is_users(m))
+    return [n for n, m in found if getattr(m, "__spec__", None) is not None and _importable(n)]
 
 
 def is_users(module: ModuleType) -> bool:
@@ -31,6 +32,10 @@ def is_users(module: ModuleType) -> bool:
     if module.__name__.partition(".")[0] in _OURS and module.__name__.partition(".")[0] != "handlers":
         return False
     return bool(file) and not _is_installed(str(file))
+
+
+def _importable(name: str) -> bool:
+    return name.partition(".")[0] != "__main__" and all(part.isidentifier() for part in name.split("."))
 
 
 @cache

@@ -223,13 +223,13 @@ class Calls:
 
 @policy
 class Snapshot:
-    """What is kept of `setup()`: "state" the whole handler, "weights" its tensors, "off" nothing; and where."""
+    """What is kept of `setup()`: "state" the whole handler, "off" nothing; and where."""
 
-    mode: Literal["state", "weights", "off"] = "state"
+    mode: Literal["state", "off"] = "state"
     uri: str | None = None
 
     def __post_init__(self) -> None:
-        _choice(self, "mode", ("state", "weights", "off"))
+        _choice(self, "mode", ("state", "off"))
 
 
 @policy

@@ -113,7 +113,7 @@ class OutputPipe(asyncio.Protocol):
 
 
 async def capture(log: LogFile, instance: str) -> tuple[asyncio.BaseTransport, int]:
-    """Return the transport of a new pipe's reading end, and the descriptor of its writing end, which the caller closes."""
+    """Return the transport of a new pipe's reading end, and the writing end's descriptor, which the caller closes."""
     reader, writer = os.pipe()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: OutputPipe(log, instance), os.fdopen(reader, "rb", buffering=0)

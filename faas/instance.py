@@ -1,0 +1,180 @@
+"""One instance: a process that serves one revision of one function on a listening socket that it was given.
+
+`main` is what a worker of the warm pool runs. Its `Order` says what to be; over the control socket it tells the platform
+what it is doing, one JSON line an event. It ends when it is told to (SIGTERM) or when the platform is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+import snapshot
+from faas import modules, settings, targets
+from faas.function import Function
+from faas.handler import Handler
+from faas.runtime import Runtime
+from faas.server.serve import serve
+
+PLATFORM_GONE_S = 1.0
+"""How long calls in flight may still take once the platform is gone: nobody can be waiting for them."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance is to be.
+
+    `ordered_at` is the moment the platform asked for it, on the monotonic clock that all processes of a machine share.
+    """
+
+    target: str
+    function: str
+    instance_id: str
+    revision: str
+    ordered_at: float
+    snapshot: str | None = None
+    digest: str | None = None
+    grace_s: float = 30.0
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """Calls are served from now on. `phases` are the milliseconds of each part of the start."""
+
+    phases: dict[str, float]
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The instance cannot be ready, and ends."""
+
+    reason: str
+
+
+class Leaving(msgspec.Struct, frozen=True, tag="leaving"):
+    """The instance wants no more calls: it has served as many as it may. It ends when told to."""
+
+
+class Imported(msgspec.Struct, frozen=True, tag="imported"):
+    """Modules that calls have loaded and that the zygote did not have."""
+
+    modules: list[str]
+
+
+Event = Ready | Failed | Leaving | Imported
+EVENTS = msgspec.json.Decoder(Event)
+
+
+def main(payload: bytes, fds: dict[str, int]) -> int:
+    """Be the instance that `payload` (an `Order` as JSON) says. Returns the exit status.
+
+    `fds` holds "listen", a listening socket, and "control", a connected stream socket.
+    """
+    entered_at = time.monotonic()
+    order = msgspec.json.decode(payload, type=Order)
+    control = socket.socket(fileno=fds["control"])
+    listen = socket.socket(fileno=fds["listen"])
+    tell = _teller(control)
+    phases = {"fork": (entered_at - order.ordered_at) * 1e3}
+    try:
+        function = next(f for f in targets.load(order.target) if f.name == order.function)
+        phases["load"] = (time.monotonic() - entered_at) * 1e3
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Instance(order, function, phases, tell).run(listen, control))
+    except Exception as error:
+        tell(Failed(f"{type(error).__name__}: {error}"))
+        raise
+
+
+class _Instance:
+    def __init__(
+        self, order: Order, function: Function, phases: dict[str, float], tell: Callable[[Event], None]
+    ) -> None:
+        self._order = order
+        self._phases = phases
+        self._tell = tell
+        self._handler = Handler(function)
+        self._runtime = Runtime(
+            function,
+            self._handler,
+            instance_id=order.instance_id,
+            version=order.revision,
+            phases=phases,
+            on_recycle=lambda: tell(Leaving()),
+        )
+        self._known: set[str] = set()
+
+    async def run(self, listen: socket.socket, control: socket.socket) -> int:
+        """Start, serve until told to stop, and tell what calls have imported."""
+        watch = asyncio.ensure_future(_until_closed(control))
+        watch.add_done_callback(lambda _: _stop_self())
+        try:
+            return await serve(
+                self._runtime,
+                [listen],
+                load=self._load,
+                grace_s=self._order.grace_s,
+                lame_duck_s=settings.read().lame_duck_s,
+                on_ready=self._ready,
+                on_failed=lambda reason: self._tell(Failed(reason)),
+            )
+        finally:
+            watch.cancel()
+            late = [name for name in modules.installed() if name not in self._known] if self._known else []
+            if late:
+                self._tell(Imported(late))
+
+    def _load(self) -> None:
+        """Make the handler's state: from the snapshot if there is one that thaws, else by `setup()`."""
+        begun = time.monotonic()
+        if self._order.snapshot is not None:
+            try:
+                thawed = snapshot.thaw(Path(self._order.snapshot), expect_digest=self._order.digest)
+                self._handler.restore(thawed.state)
+                self._done("thaw", begun)
+                return
+            except snapshot.SnapshotError as error:
+                print(f"faas: setup() runs, since the snapshot does not thaw: {error}", file=sys.stderr, flush=True)
+                begun = time.monotonic()
+        self._handler.setup()
+        self._handler.after_thaw()
+        self._done("setup", begun)
+
+    def _done(self, phase: str, begun: float) -> None:
+        self._phases[phase] = (time.monotonic() - begun) * 1e3
+        gc.freeze()  # what is shared with the zygote or mapped is never scanned, and so never copied
+
+    def _ready(self) -> None:
+        self._known = set(modules.installed())
+        self._tell(Ready(self._phases))
+
+
+def _teller(control: socket.socket) -> Callable[[Event], None]:
+    def tell(event: Event) -> None:
+        try:
+            control.sendall(msgspec.json.encode(event) + b"\n")
+        except OSError:
+            pass  # the platform is gone: the watch on this socket ends the instance
+
+    return tell
+
+
+async def _until_closed(control: socket.socket) -> None:
+    control.setblocking(False)
+    loop = asyncio.get_running_loop()
+    try:
+        while await loop.sock_recv(control, 4096):
+            pass
+    except OSError:
+        pass
+
+
+def _stop_self() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)

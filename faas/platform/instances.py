@@ -1,0 +1,221 @@
+"""Instances as the platform sees them: processes that are launched, become ready, drain and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from faas import instance as process
+from faas import settings
+from faas.clock import Clock, monotonic
+from faas.platform import logs
+from faas.preparation import Preparation
+from warmpool import cpu
+from warmpool.environment import Environment
+from warmpool.errors import WarmpoolError
+from warmpool.pool import WarmPool
+from warmpool.process import Worker
+from warmpool.protocol import Request
+
+BACKLOG = 1024
+KILL_AFTER_S = 2.0
+"""How long an instance may take beyond its grace period before it is killed."""
+
+
+class State(Enum):
+    """The life of an instance."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+@dataclass(eq=False)
+class Instance:
+    """One process that serves one revision. Times are on the monotonic clock, in seconds; `phases` in milliseconds.
+
+    `how` is "fork", "parked" or "exec"; `was_stopped` says that its end was asked for; `status` is the exit status once
+    it has ended, negative for a signal.
+    """
+
+    id: str
+    function: str
+    revision: str
+    address: str
+    ordered_at: float
+    state: State = State.STARTING
+    ready_at: float | None = None
+    how: str = ""
+    was_stopped: bool = False
+    failure: str | None = None
+    status: int | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    imported: list[str] = field(default_factory=list)
+    worker: Worker | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def pid(self) -> int | None:
+        """The process, once there is one."""
+        return None if self.worker is None else self.worker.pid
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes or will take calls."""
+        return self.state in (State.STARTING, State.READY)
+
+
+OnChange = Callable[[Instance], None]
+
+
+class Launcher:
+    """Starts and ends instances, and tells of every change of their state through the callback given with each."""
+
+    def __init__(self, pool: WarmPool, sockets: Path, *, platform_socket: Path, clock: Clock = monotonic) -> None:
+        self._pool = pool
+        self._sockets = sockets
+        self._platform_socket = platform_socket
+        self._clock = clock
+        self._num_cpus = cpu.read_threads_per_worker(cpu.find_quota_files(), 1)
+        self._ids = itertools.count(1)
+
+    def launch(self, preparation: Preparation, log: logs.LogFile, changed: OnChange) -> Instance:
+        """Order an instance. It is `STARTING` at once; what becomes of it is told through `changed`."""
+        number = next(self._ids)
+        made = Instance(
+            id=f"{preparation.name}-{number:x}{secrets.token_hex(2)}",
+            function=preparation.name,
+            revision=preparation.revision,
+            address=str(self._sockets / f"{number:x}"),
+            ordered_at=self._clock(),
+        )
+        _keep(asyncio.ensure_future(self._live(made, preparation, log, changed)))
+        return made
+
+    async def stop(self, made: Instance, grace_s: float) -> None:
+        """Drain an instance and wait for its end; it is killed when it takes longer than its grace period."""
+        if made.state is State.STOPPED:
+            return
+        made.state = State.DRAINING
+        if made.worker is not None:
+            made.worker.kill(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace_s + KILL_AFTER_S):
+                await made.ended.wait()
+        except TimeoutError:
+            if made.worker is not None:
+                made.worker.kill(signal.SIGKILL)
+            await made.ended.wait()
+
+    async def _live(self, made: Instance, preparation: Preparation, log: logs.LogFile, changed: OnChange) -> None:
+        """Run an instance from its order to its end."""
+        output: asyncio.BaseTransport | None = None
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs, _listening(made.address) as listen:
+                output, writer = await logs.capture(log, made.id)
+                try:
+                    request = self._request(made, preparation)
+                    fds = {"listen": listen.fileno(), "control": theirs.fileno(), "stdout": writer, "stderr": writer}
+                    request = msgspec.structs.replace(request, fds=fds)
+                    made.worker = await self._pool.take(environment(preparation), request)
+                finally:
+                    os.close(writer)
+            made.how = made.worker.how
+            if made.state is State.DRAINING:  # stopped before there was a process
+                made.worker.kill(signal.SIGTERM)
+            await self._listen(made, ours, changed)
+            made.status = await made.worker.wait()
+        except (OSError, WarmpoolError) as error:
+            made.failure = f"cannot be started: {error}"
+        finally:
+            if made.worker is not None and made.worker.status is None:
+                made.worker.kill(signal.SIGKILL)
+            if output is not None and made.worker is None:
+                output.close()
+            with contextlib.suppress(OSError):
+                os.unlink(made.address)
+            made.state = State.STOPPED
+            made.ended.set()
+            changed(made)
+
+    async def _listen(self, made: Instance, control: socket.socket, changed: OnChange) -> None:
+        """Hear what the instance tells, until it closes its end, which it does at its own end at the latest."""
+        reader, writer = await asyncio.open_connection(sock=control)
+        try:
+            with contextlib.suppress(ConnectionError):
+                async for line in reader:
+                    self._hear(made, process.EVENTS.decode(line), changed)
+        finally:
+            writer.close()
+
+    def _hear(self, made: Instance, event: process.Event, changed: OnChange) -> None:
+        match event:
+            case process.Ready(phases=phases):
+                made.phases = phases
+                made.ready_at = self._clock()
+                if made.state is State.STARTING:
+                    made.state = State.READY
+            case process.Failed(reason=reason):
+                made.failure = reason
+            case process.Leaving():
+                made.state = State.DRAINING
+            case process.Imported(modules=late):
+                made.imported = late
+        changed(made)
+
+    def _request(self, made: Instance, preparation: Preparation) -> Request:
+        description = preparation.description
+        order = process.Order(
+            target=description.target,
+            function=description.name,
+            instance_id=made.id,
+            revision=preparation.revision,
+            ordered_at=made.ordered_at,
+            snapshot=preparation.snapshot,
+            digest=preparation.digest,
+            grace_s=description.grace_period_s,
+        )
+        return Request(
+            entry="faas.instance:main",
+            payload=msgspec.json.encode(order),
+            env={**description.env, settings.PLATFORM_SOCKET: str(self._platform_socket)},
+            num_workers=max(1, int(self._num_cpus / description.cpu)),
+        )
+
+
+def environment(preparation: Preparation) -> Environment:
+    """Return the zygote that an instance of this function is forked from."""
+    return Environment(modules=preparation.imports)
+
+
+def _listening(address: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+_tasks: set[asyncio.Future[None]] = set()
+
+
+def _keep(task: asyncio.Future[None]) -> None:
+    """Hold a task until it is done: the event loop alone would let it be collected."""
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)

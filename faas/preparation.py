@@ -1,0 +1,220 @@
+"""What is known of a function before it runs: its description, what a zygote imports for it, its snapshot.
+
+A preparation is made in a process of its own (`faas.prepare`), so that a platform never imports user code. It holds
+digests of everything that it was made from: whether it is still fresh is told from files alone.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+from faas.errors import SettingError, TargetError
+from faas.function import Function
+from faas.names import is_label
+
+FORMAT = 1
+
+
+class EndpointRecord(msgspec.Struct, frozen=True):
+    """One public path of a function. `raw` says that it takes the body's bytes as they are."""
+
+    path: str
+    raw: bool
+    streams: bool
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """A function as a platform needs to know it: names and numbers, no code."""
+
+    name: str
+    target: str
+    module: str
+    endpoints: tuple[EndpointRecord, ...]
+    batched: bool
+    target_inputs: int
+    max_inputs: int
+    max_queue: int
+    min_instances: int
+    max_instances: int
+    buffer_instances: int
+    activation_scale: int
+    scaledown_window_s: float
+    timeout_s: float
+    startup_timeout_s: float
+    grace_period_s: float
+    cpu: float
+    memory_bytes: int
+    env: dict[str, str]
+
+    @classmethod
+    def of(cls, function: Function, target: str) -> Description:
+        """Describe `function`, which `target` names."""
+        spec, limits = function.spec, function.limits
+        endpoints = tuple(
+            EndpointRecord(e.path, e.signature.raw is not None, e.signature.streams) for e in function.endpoints
+        )
+        return cls(
+            name=function.name,
+            target=target,
+            module=function.__module__,
+            endpoints=endpoints,
+            batched=spec.batching is not None,
+            target_inputs=limits.target_inputs,
+            max_inputs=limits.max_inputs,
+            max_queue=limits.max_queue,
+            min_instances=spec.scaling.min_instances,
+            max_instances=spec.scaling.max_instances,
+            buffer_instances=spec.scaling.buffer_instances,
+            activation_scale=spec.scaling.activation_scale,
+            scaledown_window_s=spec.scaling.scaledown_window_s,
+            timeout_s=spec.calls.timeout_s,
+            startup_timeout_s=spec.calls.startup_timeout_s,
+            grace_period_s=spec.calls.grace_period_s,
+            cpu=spec.resources.cpu,
+            memory_bytes=spec.resources.memory_bytes,
+            env=dict(spec.env),
+        )
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What a preparation was made from: Python, the user's source files, the installed distributions, by digest."""
+
+    python: str
+    sources: dict[str, str]
+    distributions: dict[str, str]
+
+    def changed(self) -> str | None:
+        """Return what is no longer as it was, in words, or None where nothing changed."""
+        if self.python != platform.python_version():
+            return f"Python was {self.python} and is {platform.python_version()}"
+        for path, digest in self.sources.items():
+            if file_digest(Path(path)) != digest:
+                return f"{path} has changed"
+        for name, version in self.distributions.items():
+            now = distribution_version(name)
+            if now != version:
+                return f"{name} was {version} and is {now or 'gone'}"
+        return None
+
+
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+    """A function made ready.
+
+    `imports` are the installed modules that `setup()` and a first call had loaded; `siblings` the names of all functions
+    of the same target. `snapshot` is the folder of the frozen state and `digest` its identity; where they are None,
+    `reason` says why, and instances run `setup()`. `compared` tells whether the thawed state gave equal answers to the
+    example inputs. Durations in seconds.
+    """
+
+    format: int = FORMAT
+    description: Description
+    origin: Origin
+    siblings: tuple[str, ...]
+    imports: tuple[str, ...]
+    snapshot: str | None = None
+    digest: str | None = None
+    reason: str | None = None
+    compared: bool = False
+    state_bytes: int = 0
+    setup_s: float = 0.0
+    thaw_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.description.name
+
+    @property
+    def revision(self) -> str:
+        """A short name for this state of code, settings and snapshot."""
+        return blake3(msgspec.json.encode([self.origin, self.description, self.digest])).hexdigest()[:8]
+
+    def importing(self, late: tuple[str, ...]) -> Preparation:
+        """Return the same with more modules for the zygote to import."""
+        return msgspec.structs.replace(self, imports=(*self.imports, *late))
+
+    def stale(self) -> str | None:
+        """Return why this can no longer be used, or None while it can."""
+        changed = self.origin.changed()
+        if changed is None and self.snapshot is not None and not (Path(self.snapshot) / "manifest.json").is_file():
+            return f"the snapshot {self.snapshot} is gone"
+        return changed
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the BLAKE3 digest of a file, or None where it cannot be read."""
+    try:
+        return blake3(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def distribution_version(name: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+class Preparations:
+    """The preparations in a store's folder: one JSON file a function, replaced atomically."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, name: str) -> Preparation | None:
+        """Return the preparation of a function, or None where there is none that this version can read."""
+        if not is_label(name):
+            raise SettingError(f"{name!r} is no function's name")
+        return self._load(self._path(name))
+
+    def all(self) -> list[Preparation]:
+        """Return every preparation, by name."""
+        found = (self._load(path) for path in sorted(self._root.glob("*.json")))
+        return [p for p in found if p is not None]
+
+    def write(self, preparation: Preparation) -> None:
+        """Keep a preparation in place of the function's earlier one.
+
+        Raises:
+            TargetError: the folder cannot be written.
+        """
+        path = self._path(preparation.name)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(preparation)))
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise TargetError(f"cannot write {path}: {error.strerror}; choose another --store or FAAS_HOME") from None
+
+    def of_target(self, target: str) -> list[Preparation] | None:
+        """Return fresh preparations of all functions that `target` names, or None where one is missing or stale."""
+        file, _, name = target.partition(":")
+        found = {p.name: p for p in self.all() if p.description.target.partition(":")[0] == file}
+        if name:
+            found = {n: p for n, p in found.items() if p.description.target == target}
+        wanted = {sibling for p in found.values() for sibling in p.siblings} if not name else set(found)
+        if not wanted or wanted - set(found) or any(found[n].stale() for n in wanted):
+            return None
+        return [found[n] for n in sorted(wanted)]
+
+    def _path(self, name: str) -> Path:
+        return self._root / f"{name}.json"
+
+    @staticmethod
+    def _load(path: Path) -> Preparation | None:
+        try:
+            made: Any = msgspec.json.decode(path.read_bytes(), type=Preparation)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return made if made.format == FORMAT else None

@@ -1,0 +1,208 @@
+"""The process in which a function is made ready: `python -m faas.preparing`. `faas.prepare` starts it.
+
+It reads one `Task` from standard input and writes `Report`s, one JSON line each, to the descriptor that the task names;
+standard output and error are the user's code's own. Each function gets a process of its own, so that the modules it
+records are its own; the check of a snapshot gets a fresh one, so that nothing but the snapshot can have helped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import snapshot
+from faas import codec, instance, local, modules, targets
+from faas.errors import FaasError
+from faas.function import Function
+from faas.handler import Handler
+from faas.preparation import Description, Origin, distribution_version, file_digest
+
+assert instance.main  # an instance needs these modules too: they are part of what is recorded
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do: "make" a function ready and freeze its state into `folder`, or "check" the snapshot there.
+
+    `function` None is the first of the target.
+    """
+
+    verb: str
+    target: str
+    report_fd: int
+    folder: str
+    function: str | None = None
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
+    """The outcome of "make". `answers` are what the example inputs gave, as JSON texts; None where there are none.
+
+    `digest` is the snapshot's identity; None where nothing was frozen, for `reason`.
+    """
+
+    description: Description
+    origin: Origin
+    siblings: tuple[str, ...]
+    imports: tuple[str, ...]
+    answers: list[str] | None
+    digest: str | None
+    reason: str | None
+    state_bytes: int
+    setup_s: float
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True, tag="checked"):
+    """The outcome of "check"."""
+
+    answers: list[str] | None
+    thaw_s: float
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """Something begins, in words."""
+
+    text: str
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The work failed: `message` for people, `traceback` of the user's code where it was that."""
+
+    message: str
+    traceback: str = ""
+
+
+Report = Made | Checked | Step | Failed
+
+
+def main() -> int:
+    """Do the task on standard input. Returns the exit status."""
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    os.set_inheritable(task.report_fd, False)
+
+    def report(message: Report) -> None:
+        os.write(task.report_fd, msgspec.json.encode(message) + b"\n")
+
+    try:
+        report(_make(task, report) if task.verb == "make" else _check(task))
+    except FaasError as error:
+        report(Failed(message=str(error)))
+        return 1
+    except Exception as error:
+        trace = traceback.format_exc()
+        report(Failed(message=f"{type(error).__name__}: {error}", traceback=trace))
+        return 1
+    return 0
+
+
+def _make(task: Task, report: Callable[[Report], None]) -> Made:
+    report(Step(f"importing {task.target}"))
+    functions = targets.load(task.target)
+    function = _pick(functions, task.function)
+    report(Step(f"setting up {function.name}"))
+    handler = Handler(function)
+    begun = time.monotonic()
+    state = handler.setup()
+    setup_s = time.monotonic() - begun
+    answers = _answers(handler)
+    imports = tuple(modules.installed())
+    origin = _origin(imports)
+    digest, reason, size = _freeze(function, state, task, report)
+    target = targets.Target.of(task.target).named(_attribute(function))
+    return Made(
+        description=Description.of(function, target.text),
+        origin=origin,
+        siblings=tuple(f.name for f in functions),
+        imports=imports,
+        answers=answers,
+        digest=digest,
+        reason=reason,
+        state_bytes=size,
+        setup_s=setup_s,
+    )
+
+
+def _freeze(
+    function: Function, state: Any, task: Task, report: Callable[[Report], None]
+) -> tuple[str | None, str | None, int]:
+    if function.spec.snapshot.mode == "off":
+        return None, 'snapshot="off"', 0
+    report(Step(f"freezing the state of {function.name}"))
+    try:
+        manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name})
+    except snapshot.SnapshotError as error:
+        return None, str(error), 0
+    return manifest.digest, None, manifest.tensor_bytes
+
+
+def _check(task: Task) -> Checked:
+    function = _pick(targets.load(task.target), task.function)
+    handler = Handler(function)
+    begun = time.monotonic()
+    handler.restore(snapshot.thaw(Path(task.folder)).state)
+    thaw_s = time.monotonic() - begun
+    return Checked(answers=_answers(handler), thaw_s=thaw_s)
+
+
+def _pick(functions: list[Function], name: str | None) -> Function:
+    return functions[0] if name is None else next(f for f in functions if f.name == name)
+
+
+def _attribute(function: Function) -> str:
+    return str(function.__qualname__)
+
+
+def _answers(handler: Handler) -> list[str] | None:
+    """Return the answers to the example inputs as JSON, errors too; None where there are no examples."""
+    examples = handler.function.spec.warmup
+    if examples is None:
+        return None
+    endpoint = handler.function.main
+    return [_answer(handler, endpoint.signature.convert(example)) for example in examples]
+
+
+def _answer(handler: Handler, kwargs: dict[str, Any]) -> str:
+    endpoint = handler.function.main
+    try:
+        found = local.call_one(handler, endpoint, kwargs)
+        if endpoint.signature.kind == "async":
+            found = asyncio.run(found)
+        elif endpoint.signature.kind == "generator":
+            found = list(found)
+        elif endpoint.signature.kind == "async_generator":
+            found = asyncio.run(_all(found))
+    except Exception as error:
+        found = {"error": f"{type(error).__name__}: {error}"}
+    return codec.encode(found).decode()
+
+
+async def _all(stream: Any) -> list[Any]:
+    return [event async for event in stream]
+
+
+def _origin(imports: tuple[str, ...]) -> Origin:
+    import importlib.metadata  # slow: reads every distribution's list of files
+    import platform
+
+    sources = {str(Path(str(m.__file__)).absolute()) for m in modules.of_user()}
+    tops = {name.partition(".")[0] for name in imports}
+    owners = importlib.metadata.packages_distributions()
+    found = sorted({owner for top in tops for owner in owners.get(top, ())})
+    return Origin(
+        python=platform.python_version(),
+        sources={path: file_digest(Path(path)) or "" for path in sorted(sources)},
+        distributions={name: distribution_version(name) or "" for name in found},
+    )
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # torch takes a third of a second to take itself down

@@ -1,0 +1,289 @@
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import numpy as np
+import pydantic
+import pytest
+import torch
+
+from faas import Array, Batching, Context, codec, inference_function
+from faas.errors import HandlerError, MalformedBody, SchemaMismatch, SettingError
+from faas.schema import Signature
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+@dataclass
+class Path:
+    points: list[Point]
+    tags: dict[str, Point] = field(default_factory=dict)
+
+
+class Query(TypedDict):
+    text: str
+    points: list[Point]
+
+
+class Model(pydantic.BaseModel):
+    size: int
+
+
+class Color(Enum):
+    RED = "red"
+
+
+def signature(fn, batched=False, example=None):
+    return Signature.of(fn, batched=batched, example=example)
+
+
+def one(greeting: Point) -> str: ...
+def text(words: str) -> str: ...
+def two(a: int, b: str = "x") -> str: ...
+def anything(x: Any) -> Any: ...
+def mapping(x: dict[str, int]) -> Any: ...
+def nothing() -> int: ...
+def deep(path: Path, n: int = 1) -> Any: ...
+def typed(q: Query) -> Any: ...
+def color(c: Color, how: Literal["a", "b"] = "a") -> Any: ...
+def listed(points: list[Point]) -> Any: ...
+def model(m: Model) -> Model: ...
+def maybe(p: Point | None) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("fn", "body", "kwargs"),
+    [
+        (one, b'{"x": 1}', {"greeting": Point(1.0)}),
+        (text, b'"hi"', {"words": "hi"}),
+        (text, b' {"words": "hi"}', {"words": "hi"}),
+        (two, b'{"a": 1}', {"a": 1, "b": "x"}),
+        (two, b'{"b": "y", "a": 2}', {"a": 2, "b": "y"}),
+        (anything, b'{"x": 1}', {"x": {"x": 1}}),
+        (anything, b"[1]", {"x": [1]}),
+        (mapping, b'{"k": 3}', {"x": {"k": 3}}),
+        (nothing, b"", {}),
+        (nothing, b"{}", {}),
+        (deep, b'{"path": {"points": [{"x": 1}]}}', {"path": Path([Point(1.0)]), "n": 1}),
+        (typed, b'{"text": "a", "points": []}', {"q": {"text": "a", "points": []}}),
+        (color, b'{"c": "red"}', {"c": Color.RED, "how": "a"}),
+        (listed, b'[{"x": 1}]', {"points": [Point(1.0)]}),
+        (listed, b'{"points": [{"x": 1}]}', {"points": [Point(1.0)]}),
+        (maybe, b"null", {"p": None}),
+    ],
+)
+def test_a_body_becomes_keyword_arguments(fn, body, kwargs):
+    made = signature(fn)
+    assert made.decode(body) == kwargs
+    assert made.convert(msgspec.json.decode(body or b"{}")) == kwargs
+
+
+@pytest.mark.parametrize(
+    ("fn", "body", "where", "words"),
+    [
+        (one, b'{"nmae": 1, "x": 1}', "$.nmae", "unknown field 'nmae'"),
+        (one, b'{"X": 1}', "$.X", "did you mean 'x'"),
+        (one, b"{}", "$.x", "missing required field"),
+        (one, b'{"x": "1"}', "$.x", "Expected `float`, got `str`"),
+        (one, b"[]", "$", "Expected `object`"),
+        (text, b'{"word": "hi"}', "$.word", "unknown field"),
+        (text, b"3", "$", "Expected `str`"),
+        (two, b'{"a": 1, "c": 2}', "$.c", "unknown field"),
+        (two, b"7", "$", "Expected `object`"),
+        (deep, b'{"path": {"points": [{"x": 1}, {"x": 1, "z": 2}]}}', "$.path.points[1].z", "unknown field 'z'"),
+        (deep, b'{"path": {"points": [], "tags": {"a": {"q": 1}}}}', "$.path.tags.a.q", "unknown field 'q'"),
+        (typed, b'{"text": "a", "points": [{"x": 1, "z": 2}]}', "$.points[0].z", "unknown field"),
+        (listed, b'[{"x": 1, "zz": 2}]', "$[0].zz", "unknown field"),
+        (listed, b'{"points": [{"x": 1, "zz": 2}]}', "$.points[0].zz", "unknown field"),
+        (color, b'{"c": "blue"}', "$.c", "Invalid enum value"),
+        (maybe, b'{"q": 1}', "$.q", "unknown field"),
+        (two, b'{"a": 1e999}', "$.a", "Number out of range"),
+    ],
+)
+def test_a_body_that_does_not_fit_names_the_field(fn, body, where, words):
+    with pytest.raises(SchemaMismatch) as caught:
+        signature(fn).decode(body)
+    assert words in str(caught.value)
+    assert caught.value.field.replace("[...]", "").startswith(where[:2])
+    if "1e999" not in body.decode():
+        assert caught.value.field == where
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b'{"x": NaN}', b"\xff\xfe", b'{"x": 1} trailing', b"[" * 100_000, b"Infinity"]
+)
+def test_what_is_not_json_is_malformed(body):
+    with pytest.raises(MalformedBody, match="not valid JSON"):
+        signature(one).decode(body)
+
+
+def test_ht_02_a_lone_surrogate_is_refused_in_and_replaced_out():
+    with pytest.raises(MalformedBody):
+        signature(text).decode(rb'"\ud83d"')
+    assert codec.encode({"\ud83d": ["a\ud83d", "👋"]}).decode() == '{"\ufffd":["a\ufffd","👋"]}'
+
+
+def test_ht_01_numbers_that_json_lacks_become_null():
+    value = {"a": [1.0, math.nan], "b": math.inf, "c": np.array([1.0, np.nan]), "d": np.float32("inf")}
+    assert msgspec.json.decode(codec.encode(value)) == {"a": [1.0, None], "b": None, "c": [1.0, None], "d": None}
+
+
+def test_arrays_tensors_and_models_are_written():
+    value = [np.int64(3), np.arange(2), torch.ones(2, requires_grad=True), Model(size=1), Color.RED, Point(1.0)]
+    assert codec.encode(value) == b'[3,[0,1],[1.0,1.0],{"size":1},"red",{"x":1.0,"y":0.0}]'
+
+
+def test_what_has_no_json_form_is_the_handlers_error():
+    with pytest.raises(HandlerError, match=r"builtins\.object has no JSON form"):
+        codec.encode([object()])
+    with pytest.raises(HandlerError):
+        codec.encode({(1, 2): 3})
+
+
+def test_pydantic_models_are_read_and_their_errors_told():
+    assert signature(model).decode(b'{"size": 3}') == {"m": Model(size=3)}
+    with pytest.raises(SchemaMismatch, match="size: Input should be a valid integer"):
+        signature(model).decode(b'{"size": "x"}')
+
+
+class TestArrays:
+    def test_an_item_of_a_batch_has_no_first_axis(self):
+        def f(rows: Annotated[np.ndarray, Array("float32", (None, 3))]) -> list[int]: ...
+
+        made = signature(f, batched=True)
+        item = made.decode(b"[1, 2, 3]")["rows"]
+        assert item.dtype == np.float32
+        assert item.tolist() == [1.0, 2.0, 3.0]
+        stacked = made.collate()["rows"]([item, item])
+        assert stacked.shape == (2, 3)
+
+    @pytest.mark.parametrize(
+        ("body", "words"),
+        [
+            (b"[1, 2]", "shape (3), got (2)"),
+            (b"[[1, 2], [3]]", "equal lengths"),
+            (b'["a", "b", "c"]', "array of numbers"),
+            (b"null", "array of numbers"),
+        ],
+    )
+    def test_a_wrong_array_is_refused(self, body, words):
+        def f(rows: Annotated[np.ndarray, Array("float32", (None, 3))]) -> list[int]: ...
+
+        with pytest.raises(SchemaMismatch) as caught:
+            signature(f, batched=True).decode(body)
+        assert words in str(caught.value)
+
+    def test_or_02_a_cast_that_would_lose_is_refused(self):
+        def f(ids: Annotated[np.ndarray, Array("int32", (None,))]) -> list[int]: ...
+
+        made = signature(f)
+        assert made.decode(b"[1.0, 2.0]")["ids"].dtype == np.int32
+        for body in (b"[1.5]", b"[1099511627776]"):
+            with pytest.raises(SchemaMismatch, match="int32"):
+                made.decode(body)
+
+    def test_a_bare_array_takes_its_type_and_shape_from_the_example(self):
+        def f(rows: np.ndarray) -> list[int]: ...
+
+        made = signature(f, batched=True, example=[1.0, 2.0])
+        assert made.decode(b"[1, 2]")["rows"].dtype == np.float64
+        with pytest.raises(SchemaMismatch, match="shape"):
+            made.decode(b"[1, 2, 3]")
+
+    def test_tensors(self):
+        def f(x: Annotated[torch.Tensor, Array("float32")]) -> torch.Tensor: ...
+
+        made = signature(f)
+        assert torch.equal(made.decode(b"[1, 2]")["x"], torch.tensor([1.0, 2.0]))
+
+    def test_shapes_that_differ_do_not_stack(self):
+        def f(x: np.ndarray) -> list[int]: ...
+
+        made = signature(f, batched=True)
+        with pytest.raises(ValueError, match="same shape"):
+            made.collate()["x"]([made.decode(b"[1]")["x"], made.decode(b"[1, 2]")["x"]])
+
+
+class TestRefusedAtImport:
+    def test_a_batched_parameter_that_is_no_list(self):
+        with pytest.raises(SettingError, match=r"annotate it as a list \(list\[int\]\)"):
+
+            @inference_function(batching=Batching())
+            def f(x: int) -> list[int]: ...
+
+    def test_open_parameters(self):
+        with pytest.raises(SettingError, match="cannot be a field of a body"):
+
+            @inference_function
+            def f(*args: int) -> int: ...
+
+    def test_a_name_that_is_not_defined(self):
+        with pytest.raises(SettingError, match="cannot be read"):
+
+            @inference_function
+            def f(x: "Unknown") -> int:  # noqa: F821
+                ...
+
+    def test_a_type_that_json_has_no_form_for(self):
+        with pytest.raises(SettingError, match="cannot be read from JSON"):
+
+            @inference_function
+            def f(x: list[int] | dict[str, int] | set[int]) -> int: ...
+
+    def test_a_context_that_does_not_suit(self):
+        with pytest.raises(SettingError, match=r"as list\[Context\]"):
+
+            @inference_function(batching=Batching())
+            def f(x: list[int], context: Context) -> list[int]: ...
+
+
+def test_raw_bytes():
+    def f(image: bytes) -> int: ...
+
+    made = signature(f)
+    assert made.raw is not None
+    assert made.body_of({"image": b"\x00"}) == b"\x00"
+    assert signature(two).raw is None
+
+
+@pytest.mark.parametrize(
+    ("fn", "kwargs"),
+    [
+        (one, {"greeting": Point(1.0, 2.0)}),
+        (text, {"words": "hi"}),
+        (two, {"a": 1, "b": "z"}),
+        (anything, {"x": {"a": 1}}),
+        (listed, {"points": [Point(1.0)]}),
+        (nothing, {}),
+    ],
+)
+def test_what_a_client_writes_is_what_a_server_reads(fn, kwargs):
+    made = signature(fn)
+    assert made.decode(made.body_of(kwargs)) == kwargs
+
+
+def test_an_answer_is_read_as_the_return_type():
+    def f() -> list[tuple[str, float]]: ...
+
+    assert signature(f).answer(b'[["a", 1.5]]') == [("a", 1.5)]
+    assert signature(text).answer(b'"x"') == "x"
+
+
+def test_schemas_name_both_forms_of_a_lone_parameter():
+    body, answer, parts = signature(text).schemas()
+    assert body["anyOf"][0] == {"type": "string"}
+    assert answer == {"type": "string"}
+    assert parts["text_body"]["required"] == ["words"]
+    assert signature(one).schemas()[0] == {"$ref": "#/components/schemas/Point"}
+
+
+def test_exceptions_are_no_part_of_the_schema():
+    def f(x: list[str]) -> list[dict[str, int] | Exception]: ...
+
+    assert signature(f, batched=True).schemas()[1] == {"type": "object", "additionalProperties": {"type": "integer"}}
