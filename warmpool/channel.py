@@ -1,11 +1,14 @@
 """The client's end of a zygote's socket, on an event loop (asyncio's or uvloop's)."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Sequence
 
 from warmpool import protocol
 from warmpool.errors import ProtocolError
+
+_log = logging.getLogger(__name__)
 
 
 class Channel:
@@ -47,7 +50,8 @@ class Channel:
         self._loop.remove_reader(self._sock.fileno())
         if self._full is not None:
             self._loop.remove_writer(self._sock.fileno())
-            self._full.set_exception(BrokenPipeError("the zygote is gone"))
+            if not self._full.done():
+                self._full.set_exception(BrokenPipeError("the zygote is gone"))
         self._sock.close()
         self._on_close()
 
@@ -62,17 +66,26 @@ class Channel:
                 message, fds = protocol.receive(self._sock, protocol.CLIENT_INBOX)
             except BlockingIOError:
                 return
-            except (EOFError, ProtocolError, OSError):
-                return self.close()
+            except EOFError:
+                self.close()
+                return
+            except ProtocolError as error:
+                _log.warning("hanging up on a zygote: %s", error)
+                self.close()
+                return
             self._on_message(message, fds)
 
     async def _writable(self) -> None:
         ready = self._full = self._loop.create_future()
         fd = self._sock.fileno()
-        self._loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+        self._loop.add_writer(fd, self._has_room)
         try:
             await ready
         finally:
             self._full = None
             if self.is_open:
                 self._loop.remove_writer(fd)
+
+    def _has_room(self) -> None:
+        if self._full is not None and not self._full.done():
+            self._full.set_result(None)

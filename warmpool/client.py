@@ -5,7 +5,6 @@ import itertools
 import os
 import signal
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -65,8 +64,8 @@ class Zygote:
     async def start(cls, environment: Environment, *, timeout_s: float = 120.0) -> Self:
         """Start a zygote and wait until its imports are done.
 
-        Raises ZygoteStartError when it cannot be started, ends, or is not ready within `timeout_s`. A module that cannot
-        be imported is no error: `failed` tells.
+        Raises ZygoteStartError when it cannot be started, ends, or is not ready within `timeout_s`. A module that
+        cannot be imported is no error: `failed` tells.
         """
         process, sock = launch.start_zygote(environment)
         zygote = cls(environment, process, sock)
@@ -106,7 +105,7 @@ class Zygote:
             return await launch.exec_worker(self.environment, request, why=str(refusal))
 
     async def park(self) -> Parked:
-        """Fork a worker ahead of need. Raises ForkRefused, as a parked worker by exec would save little, or ZygoteDied."""
+        """Fork a worker ahead of need. Raises ForkRefused (one parked by exec would have imported nothing), ZygoteDied."""
         ours, theirs = protocol.socketpair()
         with theirs:
             try:
@@ -139,8 +138,8 @@ class Zygote:
         try:
             prepare = protocol.Prepare(sys_path=environment.sys_path, remembered=launch.remembered(environment))
             await self._channel.send(prepare, [modules])
-        except OSError:
-            pass  # it has died: `_ready` says so
+        except BrokenPipeError:
+            pass  # it has died, and `_ready` says so
         finally:
             os.close(modules)
         ready = await self._ready
@@ -156,9 +155,9 @@ class Zygote:
         try:
             await self._channel.send(fork, [given, *fds])
         except BaseException as error:
-            self._pending.pop(fork.id, None)
-            os.close(held)
-            if isinstance(error, OSError):
+            if self._pending.pop(fork.id, None) is not None:
+                os.close(held)
+            if isinstance(error, BrokenPipeError):
                 raise ZygoteDied(f"zygote {self.pid} is gone: {error}") from error
             raise
         finally:
@@ -192,11 +191,8 @@ class Zygote:
 
     def _hung_up(self) -> None:
         """The zygote takes nothing more: what it owed is settled, and its workers are watched by their pidfds."""
-        if not self._ready.done():
-            self._ready.set_exception(
-                ZygoteStartError(f"zygote {self.pid} ended while it imported {list(self.environment.modules)}")
-            )
-            self._ready.exception()  # stop() may be the only one that comes by
+        self.process.kill(signal.SIGTERM)  # whatever closed the socket, it can serve nobody any more
+        self.process.on_end(self._never_ready)
         for pending in self._pending.values():
             os.close(pending.held_lifeline)  # a worker of which we were not told dies with it
             if not pending.answer.done():
@@ -205,7 +201,17 @@ class Zygote:
         for worker in self._workers.values():
             worker.orphaned()
         self._workers.clear()
-        self.process.kill(signal.SIGTERM)  # whatever closed the socket, it can serve nobody any more
+
+    def _never_ready(self) -> None:
+        if not self._ready.done():
+            modules = list(self.environment.modules)
+            self._ready.set_exception(
+                ZygoteStartError(
+                    f"zygote {self.pid} ended with status {self.process.status} while it imported {modules}: "
+                    "its stderr may say more"
+                )
+            )
+            self._ready.exception()  # `start` may have been cancelled, and then nobody asks
 
 
 async def end_all(workers: list[Worker], *, grace_s: float) -> None:

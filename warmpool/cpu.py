@@ -5,11 +5,10 @@ threads = max(1, floor(min(quota, affinity) / workers)), where the quota is the 
 """
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-_PROC = Path("/proc/self/cgroup")
-_MOUNT = Path("/sys/fs/cgroup")
+QuotaFiles = list[tuple[str, ...]]
+"""For each control group that may hold a quota, its files: `(cpu.max,)`, or `(cpu.cfs_quota_us, cpu.cfs_period_us)`."""
 
 
 def threads_per_worker(quota_cpus: float | None, num_affinity: int, num_workers: int) -> int:
@@ -18,54 +17,57 @@ def threads_per_worker(quota_cpus: float | None, num_affinity: int, num_workers:
     return max(1, int(cpus / num_workers))
 
 
-def parse_v2(cpu_max: str) -> float | None:
-    """Return the CPUs that the text of a `cpu.max` grants; None is no quota."""
-    quota, period = cpu_max.split()
-    return None if quota == "max" else int(quota) / int(period)
+def parse_quota(texts: Sequence[str]) -> float | None:
+    """Return the CPUs that the texts of one group's files grant; None is no quota."""
+    quota, period = texts if len(texts) == 2 else texts[0].split()
+    return None if quota == "max" or int(quota) <= 0 else int(quota) / int(period)
 
 
-def parse_v1(quota_us: str, period_us: str) -> float | None:
-    """Return the CPUs that the texts of `cpu.cfs_quota_us` and `cpu.cfs_period_us` grant; None is no quota."""
-    return None if int(quota_us) <= 0 else int(quota_us) / int(period_us)
-
-
-def read_quota_cpus(membership: Path = _PROC, mount: Path = _MOUNT) -> float | None:
-    """Return this process's CPU quota, None when it has none or the control groups cannot be read."""
+def find_quota_files(membership: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") -> QuotaFiles:
+    """Find the files that bound this process's CPU time; none when there are no control groups."""
     try:
-        lines = membership.read_text().splitlines()
+        lines = _read(membership).splitlines()
     except OSError:
-        return None
-    quotas = [quota for line in lines for quota in _quotas(line, mount)]
-    return min(quotas, default=None)
+        return []
+    return [files for line in lines for files in _files_of(line, mount)]
 
 
-def read_threads_per_worker(num_workers: int) -> int:
-    """Return `threads_per_worker` for this process as it is placed now."""
-    return threads_per_worker(read_quota_cpus(), len(os.sched_getaffinity(0)), num_workers)
+def read_quota_cpus(quota_files: QuotaFiles) -> float | None:
+    """Return the tightest quota in the files now, None when there is none; a file that cannot be read sets none."""
+    quotas = []
+    for files in quota_files:
+        try:
+            quotas.append(parse_quota([_read(file) for file in files]))
+        except (OSError, ValueError):
+            continue
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def _quotas(line: str, mount: Path) -> Iterator[float]:
+def read_threads_per_worker(quota_files: QuotaFiles, num_workers: int) -> int:
+    """Return `threads_per_worker` of this process as it is bound now."""
+    return threads_per_worker(read_quota_cpus(quota_files), len(os.sched_getaffinity(0)), num_workers)
+
+
+def _files_of(line: str, mount: str) -> Iterator[tuple[str, ...]]:
+    """Yield the files of the group a line of /proc/self/cgroup names, and of the groups above it.
+
+    A container may see the path its host knows it by; what is not there is passed over.
+    """
     _, controllers, path = line.split(":", 2)
-    parse: Callable[..., float | None]
+    names: tuple[str, ...]
     if controllers == "":
-        tops, files, parse = [mount], ("cpu.max",), parse_v2
+        top, names = mount, ("cpu.max",)
     elif "cpu" in controllers.split(","):
-        tops, files, parse = [mount / controllers, mount / "cpu"], ("cpu.cfs_quota_us", "cpu.cfs_period_us"), parse_v1
+        top, names = os.path.join(mount, controllers), ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     else:
         return
-    for group in [group for top in tops for group in _upwards(top, path)]:
-        try:
-            quota = parse(*[(group / file).read_text() for file in files])
-        except (OSError, ValueError):  # no such group, or the root, which has no limits
-            continue
-        if quota is not None:
-            yield quota
+    parts = [part for part in path.split("/") if part]
+    for depth in range(len(parts), -1, -1):
+        files = tuple(os.path.join(top, *parts[:depth], name) for name in names)
+        if all(os.path.exists(file) for file in files):
+            yield files
 
 
-def _upwards(top: Path, path: str) -> Iterator[Path]:
-    """Yield the group's folder and those above it. A container may see its host's path: what is missing is skipped."""
-    group = top / path.strip("/")
-    while group != top:
-        yield group
-        group = group.parent
-    yield top
+def _read(file: str) -> str:
+    with open(file) as opened:
+        return opened.read().strip()

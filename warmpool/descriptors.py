@@ -1,7 +1,8 @@
 """What a forked worker does with the descriptors it inherited: it keeps its own, and no other leads anywhere shared.
 
-Closing alone would be wrong for those that imports opened: a module still owns the number and would one day close it, by
-then another file's. So such a number stays taken, by a private opening of the same regular file, else by the null device.
+Closing alone would be wrong for those that imports opened: a module still owns the number and would one day close it,
+by then another file's. So such a number stays taken: by a private opening of the same file when it is a regular one, else
+by the null device.
 """
 
 import fcntl
@@ -27,7 +28,7 @@ def close_all_but(keep: Collection[int]) -> None:
 
 
 def make_private(fds: Collection[int]) -> None:
-    """Replace each descriptor by one under the same number that shares neither an offset nor a peer with another process."""
+    """Put under each number an opening that shares neither an offset nor a peer with another process."""
     for fd in fds:
         private = _reopen(fd) if stat.S_ISREG(os.fstat(fd).st_mode) else os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         os.dup2(private, fd, inheritable=os.get_inheritable(fd))

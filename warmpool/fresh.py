@@ -1,54 +1,58 @@
-"""What a forked worker undoes before it runs anything: the state of a zygote that must not be a worker's.
+"""Keeping a zygote's state out of its workers.
 
-Each function here touches only modules that are loaded already; it imports nothing.
+What can be dropped once is dropped in the zygote, after its imports, so that no worker spends time or memory on it
+(`settle`). What must happen in each worker is `start_worker`. Nothing here imports what is not loaded already.
 """
 
 import atexit
+import gc
+import os
 import random
 import signal
 import sys
 import weakref
+from typing import Any
 
-_PYTHON_DEFAULTS = {
+_PYTHON_DEFAULTS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGPIPE: signal.SIG_IGN,
     signal.SIGXFSZ: signal.SIG_IGN,
 }
 
 
-def reset_signals() -> None:
-    """Give every signal the handling it has in a new interpreter; nothing is written to a shared wake-up descriptor.
+def settle() -> None:
+    """Drop what the imports have set up in this process; it runs nothing of theirs from here on."""
+    _reset_signals()
+    _reset_event_loop()
+    _forget_exit_callbacks()
 
-    The caller has blocked all signals before the fork and unblocks them afterwards.
-    """
+
+def start_worker() -> None:
+    """Make this forked worker differ from its siblings, and collect garbage again."""
+    _reseed_random()
+    processes = sys.modules.get("multiprocessing.util")
+    if processes is not None:
+        processes._run_after_forkers()
+    gc.enable()
+
+
+def _reset_signals() -> None:
+    """Give every signal what it has in a new interpreter, and write none to a wake-up descriptor that workers share."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        default = _PYTHON_DEFAULTS.get(number, signal.SIG_DFL)
-        if signal.getsignal(number) != default:
-            signal.signal(number, default)
+        signal.signal(number, _PYTHON_DEFAULTS.get(number, signal.SIG_DFL))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def reset_event_loop() -> None:
-    """Forget the event loop and the policy that an import may have left."""
+def _reset_event_loop() -> None:
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:
         asyncio._set_running_loop(None)
         asyncio.set_event_loop_policy(None)
 
 
-def reseed_random() -> None:
-    """Reseed the global generators of Python, numpy and torch from the system's entropy, so that siblings differ."""
-    random.seed()
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "default_generator"):
-        torch.default_generator.seed()  # torch.seed() would reach for the accelerators as well
-
-
-def forget_exit_callbacks() -> None:
-    """Drop the zygote's exit callbacks, and put back those of the standard library that work for this process too."""
+def _forget_exit_callbacks() -> None:
+    """Drop the exit callbacks, but put back those of the standard library that serve whichever process they run in."""
     atexit._clear()
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.atexit = False
@@ -59,5 +63,15 @@ def forget_exit_callbacks() -> None:
     processes = sys.modules.get("multiprocessing.util")
     if processes is not None:
         processes._finalizer_registry.clear()
-        processes._run_after_forkers()
         atexit.register(processes._exit_function)
+
+
+def _reseed_random() -> None:
+    """Reseed the global generators of Python, numpy and torch from the system's entropy."""
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(memoryview(os.urandom(32)).cast("I").tolist())  # an eighth of what `seed()` takes
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "default_generator"):
+        torch.default_generator.seed()  # torch.seed() would reach for the accelerators as well

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 
 def before_fork() -> str | None:
-    """Return the reason why a fork of this process would not be safe, or None. Asked before every fork; imports nothing."""
+    """Return why a fork of this process would not be safe now, or None. Asked before every fork; imports nothing."""
     return _threads() or _cuda()
 
 
@@ -25,7 +25,7 @@ def _threads() -> str | None:
     if count == 1:
         return None
     named = ", ".join(sorted(thread.name for thread in threading.enumerate() if thread is not threading.main_thread()))
-    return f"the zygote has {count} threads and must have 1 (Python's: {named or 'none, they are a library’s own'})"
+    return f"the zygote has {count} threads and must have 1; those of Python: {named or 'none'}"
 
 
 def _cuda() -> str | None:

@@ -21,7 +21,7 @@ _THREAD_PAYLOAD_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
-# Not `-m`: the interpreter may be one that has no warmpool of its own, and its working directory is no place for imports.
+# Not `-m`: the interpreter may have no warmpool of its own, and the working directory is no place to import from.
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from warmpool.{role} import main; main()"
 
 

@@ -1,9 +1,10 @@
 """A lifeline: the process that holds its far end has died, so this one dies too, whatever it is doing.
 
 A pipe whose write end only the client holds, never written to. The worker asks the kernel to send it SIGKILL when the
-pipe changes (F_SETOWN, F_SETSIG, O_ASYNC), and the only change there can be is that the last writer is gone. So no thread
-watches, a worker stuck in native code dies as surely as an idle one, and the death of the zygote, which is the worker's
-parent, is no reason to die (as it would be with PR_SET_PDEATHSIG). One pipe a worker: the owner belongs to the open file.
+pipe changes (F_SETOWN, F_SETSIG, O_ASYNC), and the only change there can be is that the last writer is gone. So no
+thread watches, a worker stuck in native code dies as surely as an idle one, and the death of the zygote, which is the
+worker's parent, is no reason to die (as it would be with PR_SET_PDEATHSIG). Each worker has a pipe of its own, because
+an open file has one owner.
 """
 
 import fcntl

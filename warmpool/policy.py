@@ -7,7 +7,7 @@ MAX_DELAY_S = 30.0
 
 
 def delay_s(num_failures: int) -> float:
-    """Return the wait after that many failures in a row: none after none, then doubling from `FIRST_DELAY_S` to the cap."""
+    """Return the wait after that many failures in a row: none after none, then doubling up to `MAX_DELAY_S`."""
     if num_failures == 0:
         return 0.0
     return min(MAX_DELAY_S, FIRST_DELAY_S * 2.0 ** min(num_failures - 1, 32))

@@ -41,8 +41,8 @@ class WarmPool:
     async def take(self, environment: Environment, request: Request) -> Worker:
         """Return a worker that runs `request`: a parked one, else one forked, else, with a warning, one by exec.
 
-        The first of an environment waits for its zygote. Raises WorkerStartError when not even exec works, ProtocolError
-        when the request is too big, PoolClosed.
+        The first of an environment waits for its zygote. Raises WorkerStartError when not even exec works,
+        ProtocolError when the request is too big, PoolClosed.
         """
         return await self._station(environment).take(request)
 

@@ -1,4 +1,4 @@
-"""One process seen from the client: signalled and awaited by pidfd, so that a number used again is never mistaken for it."""
+"""A process seen from the client: by pidfd, so that a number used again is never mistaken for it."""
 
 import asyncio
 import contextlib

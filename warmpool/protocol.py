@@ -1,11 +1,12 @@
 """The messages between client, zygote and workers, and the one place where descriptors travel.
 
-A SOCK_SEQPACKET Unix socket keeps messages whole, and the descriptors of a message with it. A message is small: a payload
-over `INLINE_PAYLOAD_BYTES` lies in a memfd whose descriptor travels as the last one, so that a zygote passes megabytes on
-without reading them (its memory is every worker's memory).
+A SOCK_SEQPACKET Unix socket keeps messages whole, and the descriptors of a message with it. A message is small: a
+payload over `INLINE_PAYLOAD_BYTES` lies in a memfd whose descriptor travels as the last one, so that a zygote passes
+megabytes on without reading them (its memory is every worker's memory).
 """
 
 import array
+import errno
 import os
 import socket
 from collections.abc import Iterable, Sequence
@@ -33,8 +34,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """`package.module:function`, imported in the worker."""
     payload: bytes = b""
     fds: dict[str, int] = {}
-    """Descriptors by name; the caller's numbers here, the worker's own in the entry. `stdout` and `stderr` replace 1 and
-    2 and are not handed to the entry. The caller may close its own once the worker has been returned."""
+    """Descriptors by name: the caller's numbers here, the worker's own in the entry. `stdout` and `stderr` replace 1
+    and 2 and are not handed to the entry. The caller may close its own once it has the worker."""
     env: dict[str, str | None] = {}
     """Environment variables to set, or to remove (None)."""
     cwd: str | None = None
@@ -81,7 +82,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Zygote to client: the worker lives. Descriptor: its pidfd. `started_at` is the monotonic instant before the fork."""
+    """Zygote to client: the worker lives, since the monotonic instant `started_at`. Descriptor: its pidfd."""
 
     id: int
     pid: int
@@ -119,8 +120,8 @@ def socketpair() -> tuple[socket.socket, socket.socket]:
 def send(sock: socket.socket, message: ToZygote | Adopt | ToClient, fds: Sequence[int] = ()) -> None:
     """Send one message with its descriptors.
 
-    Raises ProtocolError when it is too big, BlockingIOError when a non-blocking socket is full, OSError when the peer is
-    gone.
+    Raises ProtocolError when it is too big or a descriptor is not open, BlockingIOError when a non-blocking socket is
+    full, BrokenPipeError when the peer is gone.
     """
     body = _encode(message)
     if len(body) > MAX_MESSAGE_BYTES:
@@ -130,8 +131,15 @@ def send(sock: socket.socket, message: ToZygote | Adopt | ToClient, fds: Sequenc
         )
     if len(fds) > MAX_DESCRIPTORS:
         raise ProtocolError(f"{len(fds)} descriptors in one message, the kernel passes at most {MAX_DESCRIPTORS}")
+    if sock.fileno() < 0:
+        raise BrokenPipeError("the socket has been closed")
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    sock.sendmsg([body], rights, socket.MSG_NOSIGNAL)
+    try:
+        sock.sendmsg([body], rights, socket.MSG_NOSIGNAL)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            raise ProtocolError(f"one of the descriptors {list(fds)} to pass on is not open") from error
+        raise
 
 
 def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M, list[int]]:

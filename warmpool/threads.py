@@ -1,14 +1,17 @@
 """Thread counts of numeric libraries: one in a zygote, a worker's share in the worker.
 
-A library reads its variable once, when it is loaded, and in a forked worker it was loaded long before, with one thread. So
-the counts are also set through the libraries' own functions, which a zygote looks up after its imports and before any fork.
+A library reads its variable once, when it is loaded, and in a forked worker it was loaded long before, with one thread.
+So the counts are also set through the libraries' own functions, which a zygote looks up once its imports are done.
 """
 
 import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Self
+
+from warmpool import cpu
 
 ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -18,12 +21,15 @@ ONE_THREAD = {
 }
 """What a zygote is started with, so that importing numpy or transformers leaves it with a single thread."""
 
-_OPENBLAS_SETTERS = (
-    "openblas_set_num_threads",
-    "openblas_set_num_threads64_",
-    "scipy_openblas_set_num_threads",
-    "scipy_openblas_set_num_threads64_",
-)
+_SETTERS = {
+    "OMP_NUM_THREADS": ["omp_set_num_threads"],
+    "OPENBLAS_NUM_THREADS": [
+        "openblas_set_num_threads",
+        "openblas_set_num_threads64_",
+        "scipy_openblas_set_num_threads",
+        "scipy_openblas_set_num_threads64_",
+    ],
+}
 _LIBRARY = re.compile(r"/(libgomp|libomp|libiomp5|lib(?:scipy_)?openblas)[^/]*\.so[^/]*$")
 
 Setter = Callable[[int], object]
@@ -39,32 +45,45 @@ def plan(environ: Mapping[str, str], num_threads: int) -> dict[str, str]:
     }
 
 
-def find_setters() -> dict[str, list[Setter]]:
-    """Find the functions of the libraries loaded by now that set a thread count, by the variable that rules them."""
-    setters: dict[str, list[Setter]] = {"OMP_NUM_THREADS": [], "OPENBLAS_NUM_THREADS": []}
+class Limits:
+    """Where the CPU quota stands and how to set the counts: looked up once, in the zygote; applied in each worker."""
+
+    def __init__(self, quota_files: cpu.QuotaFiles, setters: list[tuple[str, Setter]]) -> None:
+        self._quota_files = quota_files
+        self._setters = setters  # each with the variable that rules it
+
+    @classmethod
+    def find(cls) -> Self:
+        """Look at this process's control groups and at the libraries it has loaded by now."""
+        return cls(cpu.find_quota_files(), _find_setters())
+
+    def apply(self, environ: MutableMapping[str, str], num_workers: int) -> None:
+        """Give this process its share of the CPUs: the variables in `environ`, and the libraries that are loaded."""
+        planned = plan(environ, cpu.read_threads_per_worker(self._quota_files, num_workers))
+        environ.update(planned)
+        self.set(planned)
+
+    def set(self, planned: Mapping[str, str]) -> None:
+        """Set the counts of a `plan` on the libraries that are loaded, and on torch, which tells its other threads."""
+        for variable, set_num_threads in self._setters:
+            set_num_threads(_count(planned[variable]))
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "set_num_threads"):
+            torch.set_num_threads(_count(planned["OMP_NUM_THREADS"]))
+
+
+def _find_setters() -> list[tuple[str, Setter]]:
+    setters: list[tuple[str, Setter]] = []
     for path in _loaded_libraries():
         library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-        if "openblas" in os.path.basename(path):
-            names, variable = _OPENBLAS_SETTERS, "OPENBLAS_NUM_THREADS"
-        else:
-            names, variable = ("omp_set_num_threads",), "OMP_NUM_THREADS"
-        setters[variable] += [getattr(library, name) for name in names if hasattr(library, name)]
+        variable = "OPENBLAS_NUM_THREADS" if "openblas" in os.path.basename(path) else "OMP_NUM_THREADS"
+        setters += [(variable, getattr(library, name)) for name in _SETTERS[variable] if hasattr(library, name)]
     return setters
-
-
-def apply(planned: Mapping[str, str], setters: Mapping[str, list[Setter]]) -> None:
-    """Set the counts of `plan` on the libraries that are loaded, torch last; other threads of a worker follow torch."""
-    for variable, functions in setters.items():
-        for set_num_threads in functions:
-            set_num_threads(_count(planned[variable]))
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "set_num_threads"):
-        torch.set_num_threads(_count(planned["OMP_NUM_THREADS"]))
 
 
 def _count(value: str) -> int:
     """Read a variable as OpenMP does: the first of a list (one for each nesting level); nonsense counts as one."""
-    first = value.split(",")[0].strip()
+    first = value.partition(",")[0].strip()
     return max(1, int(first)) if first.isdecimal() else 1
 
 

@@ -1,36 +1,30 @@
 """A worker process, from its first instruction to its last: forked from a zygote, or started by exec.
 
-Run as a program it is the slow way: `python -m warmpool.worker SOCKET LIFELINE` reads one `Adopt` and runs it.
+Started by exec (`launch`), with the numbers of a socket and a lifeline as arguments, it reads one `Adopt` and runs it.
 """
 
 import atexit
-import gc
 import importlib
 import io
 import os
-import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
-from warmpool import cpu, descriptors, fresh, lifeline, protocol, threads
+from warmpool import descriptors, fresh, lifeline, protocol, threads
 
 _STREAMS = {"stdout": 1, "stderr": 2}
 
 
 def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Collection[int]) -> None:
-    """Turn a copy of the zygote into a process of its own. Signals are blocked on entry, and are not on return."""
-    fresh.reset_signals()
+    """Turn a copy of the zygote into a process of its own."""
     lifeline.hold(lifeline_fd)
+    os.setsid()  # what it sends to its own process group reaches no sibling
     descriptors.close_all_but({lifeline_fd, *keep, *opened_by_imports})
     descriptors.make_private(opened_by_imports)
-    fresh.reset_event_loop()
-    fresh.reseed_random()
-    fresh.forget_exit_callbacks()
-    gc.enable()
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    fresh.start_worker()
 
 
 def await_request(fd: int) -> protocol.Request:
@@ -43,10 +37,10 @@ def await_request(fd: int) -> protocol.Request:
     return protocol.unpack(message.request, fds, message.payload_in_memfd)
 
 
-def run(request: protocol.Request, setters: Mapping[str, list[threads.Setter]]) -> int:
+def run(request: protocol.Request, limits: threads.Limits) -> int:
     """Run the request's entry in this process and return the exit status."""
     try:
-        _apply(request, setters)
+        _apply(request, limits)
         fds = {name: fd for name, fd in request.fds.items() if name not in _STREAMS}
         status = _resolve(request.entry)(request.payload, fds)
         return 0 if status is None else status
@@ -73,12 +67,13 @@ def leave(status: int) -> NoReturn:
 
 def main() -> NoReturn:
     """Be a worker that was started by exec."""
-    sock, lifeline_fd = int(sys.argv[1]), int(sys.argv[2])
+    sock, lifeline_fd = map(int, sys.argv[1:])
+    del sys.argv[1:]
     lifeline.hold(lifeline_fd)
-    leave(run(await_request(sock), {}))
+    leave(run(await_request(sock), threads.Limits.find()))
 
 
-def _apply(request: protocol.Request, setters: Mapping[str, list[threads.Setter]]) -> None:
+def _apply(request: protocol.Request, limits: threads.Limits) -> None:
     for name, target in _STREAMS.items():
         if name in request.fds:
             os.dup2(request.fds[name], target)
@@ -94,9 +89,7 @@ def _apply(request: protocol.Request, setters: Mapping[str, list[threads.Setter]
     if request.cwd is not None:
         os.chdir(request.cwd)
     sys.path[:0] = request.sys_path
-    planned = threads.plan(os.environ, cpu.read_threads_per_worker(request.num_workers))
-    os.environ.update(planned)
-    threads.apply(planned, setters)
+    limits.apply(os.environ, request.num_workers)
 
 
 def _resolve(entry: str) -> Callable[[bytes, dict[str, int]], int | None]:
@@ -112,7 +105,3 @@ def _status_of(leave: SystemExit) -> int:
         return leave.code or 0
     print(leave.code, file=sys.stderr)
     return 1
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,15 @@
 """A zygote: a process with one thread that does the imports once and then forks workers, one request after another.
 
-Run as `python -m warmpool.zygote SOCKET LIFELINE` by `client`. It reads `Prepare`, imports, answers `Ready`, and serves
-`Fork` until its client hangs up; it reaps its workers by pidfd and reports their ends. It has no event loop, no signal
-handler and no thread: whatever it had, every worker would have.
+Started by `launch` with the numbers of its socket and its lifeline as arguments, it reads `Prepare`, imports, answers
+`Ready`, and serves `Fork` until its client hangs up; it reaps its workers by pidfd and reports their ends. It has no
+event loop, no signal handler and no thread: whatever it had, every worker would have.
 """
 
+import contextlib
 import gc
 import importlib
 import os
 import select
-import signal
 import socket
 import sys
 import time
@@ -17,8 +17,10 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from warmpool import descriptors, hazards, lifeline, protocol, threads, worker
-from warmpool.errors import ProtocolError
+from warmpool import descriptors, fresh, hazards, hugepages, lifeline, protocol, selftest, threads, worker
+from warmpool.errors import ForkRefused, ProtocolError
+
+_IDLE_S = 0.05
 
 
 class Zygote:
@@ -28,10 +30,11 @@ class Zygote:
         self._sock = sock
         self._own_fds = {sock.fileno(), lifeline_fd}
         self._workers: dict[int, int] = {}  # pidfd -> id of the fork
-        self._imports_fds: list[int] = []
-        self._setters: dict[str, list[threads.Setter]] = {}
+        self._opened_by_imports: list[int] = []
         self._remembered: dict[str, str | None] = {}
-        self._hazard: str | None = None
+        self._tested = False
+        self._unfit: str | None = None
+        self._small_pages: list[int] = []
 
     def prepare(self) -> None:
         """Do the imports and say so; a module that cannot be imported is reported and left out."""
@@ -41,22 +44,30 @@ class Zygote:
         started_at = time.monotonic()
         gc.disable()
         sys.path[:0] = message.sys_path
-        self._remembered = message.remembered
         failed = _import_all(protocol.from_memfd(fds[0]).decode().split())
-        self._setters = threads.find_setters()
-        self._imports_fds = descriptors.opened_by_imports(self._own_fds)
-        self._hazard = hazards.after_imports(self._imports_fds)
+        fresh.settle()
+        self._remembered = message.remembered
+        self._limits = threads.Limits.find()
+        self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
         gc.collect()
         gc.freeze()
-        hazard = self._hazard or hazards.before_fork()
-        protocol.send(self._sock, protocol.Ready(failed=failed, hazard=hazard, import_s=time.monotonic() - started_at))
+        hazard = self._why_not_fork()
+        with open("/proc/self/maps") as maps:
+            self._small_pages = hugepages.candidates(maps.read())
+        ready = protocol.Ready(failed=failed, hazard=hazard, import_s=time.monotonic() - started_at)
+        protocol.send(self._sock, ready)
 
     def serve(self) -> None:
-        """Fork and reap until the client hangs up."""
+        """Fork and reap until the client hangs up; when there is nothing to do, make the next fork faster."""
         with select.epoll() as epoll:
             epoll.register(self._sock.fileno(), select.EPOLLIN)
+            idle_s = _IDLE_S
             while True:
-                for fd, _ in epoll.poll():
+                events = epoll.poll(idle_s if self._small_pages else None)
+                idle_s = _IDLE_S if events else 0
+                if not events:
+                    hugepages.collapse(self._small_pages.pop())
+                for fd, _ in events:
                     if fd != self._sock.fileno():
                         epoll.unregister(fd)
                         self._reap(fd)
@@ -69,41 +80,45 @@ class Zygote:
                         epoll.register(pidfd, select.EPOLLIN)
 
     def _fork(self, message: protocol.Fork, fds: Sequence[int]) -> int | None:
-        why = self._hazard or hazards.before_fork()
-        if why is not None:
-            protocol.close_all(fds)
-            protocol.send(self._sock, protocol.Refused(id=message.id, why=why))
-            return None
-        sys.stdout.flush()
-        sys.stderr.flush()
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        started_at = time.monotonic()
+        """Fork a worker and tell the client; return its pidfd, or None when there is no worker."""
         try:
+            why = self._why_not_fork()
+            if why is not None:
+                raise ForkRefused(why)
+            _flush()
+            started_at = time.monotonic()
             pid = os.fork()
             if pid == 0:
                 self._be_worker(message, fds)
-        except OSError as error:
-            protocol.send(self._sock, protocol.Refused(id=message.id, why=f"the zygote could not fork: {error}"))
+        except (ForkRefused, OSError) as error:
+            protocol.send(self._sock, protocol.Refused(id=message.id, why=str(error)))
             return None
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             protocol.close_all(fds)
         pidfd = os.pidfd_open(pid)
         self._workers[pidfd] = message.id
         protocol.send(self._sock, protocol.Forked(id=message.id, pid=pid, started_at=started_at), [pidfd])
         return pidfd
 
+    def _why_not_fork(self) -> str | None:
+        """Return the reason against a fork now, or None. What the imports did is looked into once, when that is safe."""
+        why = hazards.before_fork()
+        if why is None and not self._tested:
+            self._tested = True
+            self._unfit = hazards.after_imports(self._opened_by_imports) or selftest.fork_and_check(self._limits)
+        return why or self._unfit
+
     def _be_worker(self, message: protocol.Fork, fds: Sequence[int]) -> NoReturn:
         status = 1
         try:
             lifeline_fd, *own = fds
-            worker.become_worker(lifeline_fd, own, self._imports_fds)
+            worker.become_worker(lifeline_fd, own, self._opened_by_imports)
             _restore(self._remembered)
             if message.request is None:
                 request = worker.await_request(own[0])
             else:
                 request = protocol.unpack(message.request, own, message.payload_in_memfd)
-            status = worker.run(request, self._setters)
+            status = worker.run(request, self._limits)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -119,9 +134,12 @@ class Zygote:
 
 def main() -> NoReturn:
     """Be a zygote until the client hangs up."""
-    sock, lifeline_fd = int(sys.argv[1]), int(sys.argv[2])
+    sock_fd, lifeline_fd = map(int, sys.argv[1:])
+    del sys.argv[1:]
     lifeline.hold(lifeline_fd)
-    zygote = Zygote(socket.socket(fileno=sock), lifeline_fd)
+    sock = socket.socket(fileno=sock_fd)
+    sock.set_inheritable(False)
+    zygote = Zygote(sock, lifeline_fd)
     try:
         zygote.prepare()
         zygote.serve()
@@ -131,6 +149,13 @@ def main() -> NoReturn:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def _flush() -> None:
+    """Leave nothing in the buffers that a worker would write a second time."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
 
 
 def _import_all(modules: Sequence[str]) -> dict[str, str]:
@@ -149,7 +174,3 @@ def _restore(remembered: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-if __name__ == "__main__":
-    main()
