@@ -1,0 +1,232 @@
+"""One instance: its state, the model thread, an engine for each endpoint, and what it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from faas.clock import Clock, monotonic
+from faas.engine.engine import Engine, make_engine
+from faas.engine.thread import ModelThread
+from faas.engine.work import Work
+from faas.errors import FaasError, SchemaMismatch, SettingError, Unavailable
+from faas.function import Endpoint, Function
+from faas.handler import Handler
+from faas.messages import Call, Context
+from faas.metrics import Metrics
+
+State = Literal["starting", "ready", "draining", "failed"]
+
+logger = logging.getLogger(__name__)
+
+_NUM_TRACE_LINES: Final = 3
+_TEARDOWN_S: Final = 10.0
+
+
+class StartFailed(FaasError):
+    """The instance did not become ready; says why."""
+
+
+class Runtime:
+    """The composition of one instance. Everything here belongs to the event loop's thread.
+
+    `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one puts
+    it there, `load` included. `on_recycle` is called once, after `recycle_after` calls. `snapshot_bytes` is the size of
+    what it is thawed from.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        handler: Handler,
+        *,
+        instance_id: str,
+        version: str,
+        phases: dict[str, float] | None = None,
+        snapshot_bytes: int = 0,
+        on_recycle: Callable[[], None] | None = None,
+        debug: bool = False,
+        clock: Clock = monotonic,
+    ) -> None:
+        self.function = function
+        self.handler = handler
+        self.instance_id = instance_id
+        self.version = version
+        self.phases = phases if phases is not None else {}
+        self.debug = debug
+        self.clock = clock
+        self.reason = "starting"
+        self.admitting = False
+        self.thread = ModelThread(f"model {function.name}")
+        self.engines: dict[str, Engine] = {}
+        self.metrics = _metrics(function, version, clock)
+        self.metrics.snapshot_bytes = snapshot_bytes
+        self._state: State = "starting"
+        self._on_recycle = on_recycle
+        self._num_calls_left = function.spec.recycle_after if on_recycle is not None else None
+        self._cold_told = False
+        self._loaded = False
+
+    @property
+    def state(self) -> State:
+        """Where the instance is in its life."""
+        return self._state
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it wants calls."""
+        return self._state == "ready"
+
+    async def start(self, load: Callable[[], object]) -> None:
+        """Run `load` (`setup()`, or a thaw) on the model thread, make the engines, warm up, and be ready.
+
+        Raises:
+            StartFailed: one of these failed, or took longer than `startup_timeout_s`. The state says so too.
+        """
+        limit_s = self.function.spec.calls.startup_timeout_s
+        began = self.clock()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.thread.run(load)
+                self._loaded = True
+                if not self.phases.keys() & {"setup", "thaw"}:
+                    self.phases["setup"] = self.clock() - began
+                self._make_engines()
+                await self._warm_up()
+        except TimeoutError:
+            raise self._failed(f"it took longer than startup_timeout_s={limit_s:g}\n{self.thread.stack()}") from None
+        except Exception as error:
+            raise self._failed(_last_lines(error)) from error
+        if self._state == "starting":
+            self._enter("ready", "ready")
+            self.admitting = True
+
+    def admit(self) -> None:
+        """Let a call in.
+
+        Raises:
+            Unavailable: not now; says why.
+        """
+        if not self.admitting:
+            raise self.refusal()
+
+    def refusal(self) -> Unavailable:
+        """Return why calls are not taken now."""
+        return Unavailable(f"the instance is {self._state}: {self.reason}", 1.0 if self._state != "failed" else 5.0)
+
+    def take_cold(self) -> bool:
+        """Tell, of the answer to a call that waited for this instance, whether it is the first; True once."""
+        first, self._cold_told = not self._cold_told, True
+        if first:
+            self.metrics.cold_start(self.phases)
+        return first
+
+    def answered(self) -> None:
+        """Count one answered call towards `recycle_after`."""
+        if self._num_calls_left is not None:
+            self._num_calls_left -= 1
+            if self._num_calls_left == 0 and self._on_recycle is not None:
+                self._on_recycle()
+
+    def leave_rotation(self) -> None:
+        """Say at the probes that calls should go elsewhere; those that come are still taken."""
+        if self._state in ("starting", "ready"):
+            self._enter("draining", "it was told to stop")
+
+    async def drain(self, grace_s: float) -> None:
+        """Take no more calls and finish those in flight; what is unfinished after `grace_s` fails."""
+        self.leave_rotation()
+        self.admitting = False
+        await asyncio.gather(*(engine.drain(grace_s) for engine in self.engines.values()))
+
+    async def close(self) -> None:
+        """Run the handler's `teardown()` on the model thread, and let the thread end."""
+        self.admitting = False
+        await asyncio.gather(*(engine.close() for engine in self.engines.values()))
+        try:
+            async with asyncio.timeout(_TEARDOWN_S):
+                if self._loaded:
+                    await self.thread.run(self.handler.teardown)
+        except TimeoutError:
+            logger.error("teardown() did not run: the handler is still busy\n%s", self.thread.stack())
+        except Exception:
+            logger.exception("teardown() failed")
+        await self.thread.close()
+
+    def _enter(self, state: State, reason: str) -> None:
+        self._state = self.metrics.state = state
+        self.reason = reason
+
+    def _failed(self, reason: str) -> StartFailed:
+        self._enter("failed", reason)
+        return StartFailed(f"{self.function.name} did not start: {reason}")
+
+    def _make_engines(self) -> None:
+        spec, limits = self.function.spec, self.function.limits
+        for endpoint in self.function.endpoints:
+            signature = endpoint.signature
+            work = Work(
+                self.handler.method(endpoint),
+                signature.kind,
+                batched=signature.batched,
+                context=signature.context,
+                grad=spec.grad,
+                collate=signature.collate(),
+            )
+            self.engines[endpoint.path] = make_engine(
+                work,
+                batching=spec.batching,
+                max_inputs=limits.max_inputs,
+                max_queue=limits.max_queue,
+                thread=self.thread,
+                clock=self.clock,
+                observer=self.metrics,
+            )
+        self.metrics.queue_depth = lambda: sum(engine.num_queued for engine in self.engines.values())
+
+    async def _warm_up(self) -> None:
+        """Run the example inputs, all at once where they can be batched, and drop the answers."""
+        examples = self.function.spec.warmup
+        if not examples:
+            return
+        began = self.clock()
+        main = self.function.main
+        inputs = [_example(main, number, example) for number, example in enumerate(examples)]
+        if main.signature.batched:
+            await asyncio.gather(*(self._warm(main, one) for one in inputs))
+        else:
+            for one in inputs:
+                await self._warm(main, one)
+        self.phases["warmup"] = self.clock() - began
+
+    async def _warm(self, endpoint: Endpoint, kwargs: dict[str, Any]) -> None:
+        call = Call(kwargs, Context("warmup", model_version=self.version, clock=self.clock))
+        self.engines[endpoint.path].submit(call)
+        try:
+            async for _ in call.events():
+                pass
+        finally:
+            call.leave()
+
+
+def _metrics(function: Function, version: str, clock: Clock) -> Metrics:
+    batching = function.spec.batching
+    slo_ms = batching.slo_ms if batching is not None else None
+    slo_s = slo_ms / 1000.0 if slo_ms is not None else None
+    return Metrics(function.name, version, slo_s=slo_s, num_gpus=function.spec.resources.num_gpus, clock=clock)
+
+
+def _example(endpoint: Endpoint, number: int, example: Any) -> dict[str, Any]:
+    try:
+        return endpoint.signature.convert(example)
+    except SchemaMismatch as error:
+        raise SettingError(f"warmup[{number}] does not fit {endpoint.method}: {error} (at {error.field})") from None
+
+
+def _last_lines(error: BaseException) -> str:
+    """Return what the error says, and from where: the last lines of its traceback."""
+    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+    return "\n".join(line.strip() for line in lines[-_NUM_TRACE_LINES:])

@@ -1,0 +1,80 @@
+"""One instance as an ASGI application: its endpoints first and directly, everything else through starlette."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from faas.errors import SettingError
+from faas.runtime import Runtime
+from faas.server import docs, page, probes
+from faas.server.headers import RequestIds
+from faas.server.invoke import Invoke
+from faas.server.line import KEY, Line
+
+
+def build(runtime: Runtime) -> ASGIApp:
+    """Return the application of an instance. It serves from the start; until the instance is ready it says so.
+
+    The endpoint at `/` is at `/predict` too, where that is free. The function's middleware stands around the endpoints
+    alone: the probes do not depend on it.
+
+    Raises:
+        SettingError: an entry of `middleware` is neither an ASGI class nor a pair of one and its keywords.
+    """
+    ids = RequestIds()
+    posts: dict[str, ASGIApp] = {e.path: Invoke(runtime, e, ids) for e in runtime.function.endpoints}
+    if "/" in posts:
+        posts.setdefault("/predict", posts["/"])
+    others = probes.Other(("POST", "OPTIONS"), ids)
+    pages = probes.routes(runtime, ids, partial(docs.openapi, runtime.function, runtime.version), page.PAGE)
+    router = Router(
+        [*pages, *(Route(path, others) for path in posts)], redirect_slashes=False, default=probes.Other((), ids)
+    )
+    middleware = runtime.function.spec.middleware
+    return _plain(posts, router) if not middleware else _wrapped(posts, router, middleware)
+
+
+def _plain(posts: Mapping[str, ASGIApp], router: ASGIApp) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            post = posts.get(scope["path"])
+            if post is not None:
+                await post(scope, receive, send)
+                return
+        await router(scope, receive, send)
+
+    return app
+
+
+def _wrapped(posts: Mapping[str, ASGIApp], router: ASGIApp, middleware: tuple[Any, ...]) -> ASGIApp:
+    """Put the user's middleware around the endpoints, with a line to the caller that leads past it."""
+    inner = _plain(posts, router)
+    for entry in reversed(middleware):
+        inner = _around(entry, inner)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] not in posts:
+            await router(scope, receive, send)
+            return
+        line = Line(receive)
+        scope[KEY] = line
+        try:
+            await inner(scope, line.receive, send)
+        finally:
+            line.close()
+
+    return app
+
+
+def _around(entry: Any, inner: ASGIApp) -> ASGIApp:
+    cls, *rest = entry if isinstance(entry, tuple | list) else (entry,)
+    keywords = rest[0] if rest else {}
+    if not callable(cls) or len(rest) > 1 or not isinstance(keywords, Mapping):
+        raise SettingError(f"middleware={entry!r}: must be an ASGI class, or a pair of one and a dict of its keywords")
+    made: ASGIApp = cls(inner, **keywords)
+    return made

@@ -1,0 +1,172 @@
+"""A request's body: read up to a limit, unpacked up to the same limit, or read and dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from starlette.types import Receive
+
+from faas.errors import CallerGone, MalformedBody, PayloadTooLarge, UnsupportedMedia
+
+SMALL_BYTES: Final = 64 * 1024
+"""A body of at most this size is read to its end before a refusal, so that the connection can stay open."""
+
+_DROP_BYTES: Final = 64 * 1024 * 1024
+_DROP_S: Final = 30.0
+_INLINE_BYTES: Final = 1024 * 1024
+_GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
+
+
+class Body:
+    """The body of one request, to be read once. `headers` are lower-case; `limit` is in bytes, unpacked."""
+
+    __slots__ = ("_encoding", "_headers", "_limit", "_receive", "complete")
+
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> None:
+        self._receive = receive
+        self._headers = headers
+        self._limit = limit
+        self._encoding = headers.get(b"content-encoding")
+        self.complete = False
+
+    async def read(self) -> bytes:
+        """Return the whole body, unpacked.
+
+        Raises:
+            PayloadTooLarge: it is, or says it is, over the limit.
+            UnsupportedMedia: packed in a way that is not known here.
+            MalformedBody: not packed as it says.
+            CallerGone: the caller left while sending it.
+        """
+        if self._encoding is not None:
+            return b"".join([chunk async for chunk in self.chunks()])
+        self._check_stated()
+        first = await self._next()
+        if self.complete:
+            if len(first) > self._limit:
+                raise self._too_large()
+            return first
+        held = bytearray(first)
+        while not self.complete:
+            held += await self._next()
+            if len(held) > self._limit:
+                raise self._too_large()
+        return bytes(held)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body, unpacked, as it comes. Raises what `read` raises."""
+        self._check_stated()
+        unpack = _unpacker(self._encoding)
+        room = self._limit
+        while not self.complete:
+            chunk = await self._next()
+            if unpack is not None:
+                chunk = await unpack.feed(chunk, room + 1)
+            room -= len(chunk)
+            if room < 0:
+                raise self._too_large()
+            yield chunk
+        if unpack is not None:
+            unpack.finish()
+
+    async def drop(self) -> bool:
+        """Read and drop what still comes, within bounds of size and time. Returns whether that was all of it."""
+        room = _DROP_BYTES
+        try:
+            async with asyncio.timeout(_DROP_S):
+                while not self.complete and room > 0:
+                    room -= len(await self._next())
+        except (TimeoutError, CallerGone):
+            return False
+        return self.complete
+
+    @property
+    def is_small(self) -> bool:
+        """Whether what is still to come is little, and comes without being asked for."""
+        if b"expect" in self._headers:
+            return False
+        stated = self._headers.get(b"content-length")
+        if stated is None:
+            return b"transfer-encoding" not in self._headers
+        return int(stated) <= SMALL_BYTES
+
+    @property
+    def waits_to_be_asked(self) -> bool:
+        """Whether the caller holds the body back until it is told to send it."""
+        return b"expect" in self._headers
+
+    def _check_stated(self) -> None:
+        stated = self._headers.get(b"content-length")
+        if stated is not None and int(stated) > self._limit:
+            raise self._too_large()
+
+    def _too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(
+            f"the body is over {self._limit} bytes: send less, or raise Calls(max_payload=...) of the function"
+        )
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise CallerGone("the caller left while sending the body")
+        if not message.get("more_body", False):
+            self.complete = True
+        chunk: bytes = message.get("body", b"")
+        return chunk
+
+
+class _Unpacker:
+    """Unpacks gzip and deflate, never much beyond what there is room for."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._made = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._begun = False
+
+    async def feed(self, data: bytes, room: int) -> bytes:
+        """Return what `data` unpacks to, at most `room` bytes; what is larger than a page or so is done on a thread."""
+        out = self._unpack(data, min(room, _INLINE_BYTES))
+        if len(out) == _INLINE_BYTES < room and self._made.unconsumed_tail:
+            rest = self._made.unconsumed_tail
+            out += await asyncio.to_thread(self._unpack, rest, room - _INLINE_BYTES)
+        return out
+
+    def finish(self) -> None:
+        """Check that the end was reached."""
+        if not self._made.eof or self._made.unused_data:
+            raise self._broken()
+
+    def _unpack(self, data: bytes, room: int) -> bytes:
+        out = b""
+        try:
+            if not self._begun and data:
+                self._begun = True
+                if self._encoding == "deflate" and not _has_zlib_header(data):
+                    self._made = zlib.decompressobj(-zlib.MAX_WBITS)
+            while data and len(out) < room:
+                if self._made.eof:  # gzip allows members one after the other
+                    self._made = zlib.decompressobj(_GZIP_OR_ZLIB)
+                out += self._made.decompress(data, room - len(out))
+                data = self._made.unused_data if self._made.eof else b""
+        except zlib.error:
+            raise self._broken() from None
+        return out
+
+    def _broken(self) -> MalformedBody:
+        return MalformedBody(f"the body is not the whole and valid {self._encoding} that Content-Encoding says it is")
+
+
+def _has_zlib_header(data: bytes) -> bool:
+    return data[0] & 0x0F == 8 and (len(data) < 2 or int.from_bytes(data[:2], "big") % 31 == 0)
+
+
+def _unpacker(encoding: bytes | None) -> _Unpacker | None:
+    name = (encoding or b"identity").decode("latin-1").strip().lower()
+    if name in ("identity", ""):
+        return None
+    if name not in ("gzip", "x-gzip", "deflate"):
+        raise UnsupportedMedia(f"Content-Encoding {name!r} is not known here: send gzip, deflate or identity")
+    return _Unpacker(name)

@@ -1,0 +1,100 @@
+"""Headers in and out: the caller's as handlers see them, request ids, the numbers that callers may state."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from faas.errors import MalformedBody
+
+REQUEST_ID: Final = b"x-request-id"
+TIMEOUT_MS: Final = b"x-request-timeout-ms"
+PRIORITY: Final = b"x-priority"
+COLD: Final = b"x-faas-cold"
+ACTIVATE_MS: Final = b"x-faas-activate-ms"
+
+_ID_BYTES: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/+=@-"
+_MAX_ID_LENGTH: Final = 128
+_TRACEPARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+
+
+class RequestIds:
+    """Makes the ids of requests that bring none: a random part of this process, and a count."""
+
+    def __init__(self) -> None:
+        self._prefix = secrets.token_hex(6).encode()
+        self._next = itertools.count(1).__next__
+
+    def of(self, stated: bytes | None) -> bytes:
+        """Return the caller's own id where it is fit to be sent and logged, else a new one."""
+        if stated and len(stated) <= _MAX_ID_LENGTH and not stated.translate(None, _ID_BYTES):
+            return stated
+        return b"%s-%x" % (self._prefix, self._next())
+
+
+class Headers(Mapping[str, str]):
+    """A request's headers as text, read when asked for. A `traceparent` that W3C's rules reject is not among them."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: dict[bytes, bytes]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        key = name.encode("latin-1", "replace")
+        value = self._raw[key]
+        if key == b"traceparent" and _TRACEPARENT.fullmatch(value) is None:
+            raise KeyError(name)
+        return value.decode("latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw if name != b"traceparent" or "traceparent" in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def timeout_s(headers: Mapping[bytes, bytes], longest_s: float) -> float:
+    """Return the seconds a call may take: `longest_s`, or less if the caller says so.
+
+    Raises:
+        MalformedBody: the header holds no positive number.
+    """
+    stated = headers.get(TIMEOUT_MS)
+    if stated is None:
+        return longest_s
+    try:
+        value = float(stated)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise MalformedBody(f"X-Request-Timeout-Ms: {stated.decode('latin-1')!r} is no number of milliseconds above 0")
+    return min(longest_s, value / 1000.0)
+
+
+def priority(headers: Mapping[bytes, bytes]) -> int:
+    """Return the level that the caller chose; 1, the highest, where it chose none.
+
+    Raises:
+        MalformedBody: the header holds no whole number of at least 1.
+    """
+    stated = headers.get(PRIORITY)
+    if stated is None:
+        return 1
+    text = stated.strip()
+    if not text.isdigit() or len(text) > 9 or int(text) < 1:
+        raise MalformedBody(f"X-Priority: {stated.decode('latin-1')!r} is no whole number of at least 1 (the highest)")
+    return int(text)
+
+
+def activate_ms(headers: Mapping[bytes, bytes]) -> float | None:
+    """Return how long the activator held the request, if it says so."""
+    try:
+        value = float(headers[ACTIVATE_MS])
+    except (KeyError, ValueError):
+        return None
+    return value if 0 <= value < math.inf else None

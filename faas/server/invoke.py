@@ -1,0 +1,178 @@
+"""The hot path: one POST to an endpoint, from body to call to answer, spoken in ASGI directly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.types import Receive, Scope, Send
+
+from faas import codec
+from faas.function import Endpoint
+from faas.messages import NO_HEADERS, Call, Context
+from faas.runtime import Runtime
+from faas.server import headers as stated
+from faas.server import media, multipart, stream
+from faas.server.body import Body
+from faas.server.line import Watch
+from faas.server.problem import CLIENT_CLOSED, Problem
+from faas.server.refusal import Pairs, reply
+from faas.server.timing import cold_start, server_timing
+
+logger = logging.getLogger("faas.server")
+
+_JSON: Final = (b"content-type", media.JSON)
+_BYTES: Final = (b"content-type", media.BYTES)
+_WARM: Final = (b"x-cold-start", b"0")
+_COLD: Final = (b"x-cold-start", b"1")
+_BATCH_SIZES: Final = [(b"x-batch-size", b"%d" % size) for size in range(257)]
+_NOTHING: Final = object()
+
+
+class Invoke:
+    """Answers the calls of one endpoint."""
+
+    def __init__(self, runtime: Runtime, endpoint: Endpoint, ids: stated.RequestIds) -> None:
+        calls = runtime.function.spec.calls
+        self._runtime = runtime
+        self._metrics = runtime.metrics
+        self._clock = runtime.clock
+        self._ids = ids
+        self._path = endpoint.path
+        self._signature = endpoint.signature
+        self._raw = endpoint.signature.raw
+        self._fields = endpoint.signature.fields
+        self._streams = endpoint.signature.streams
+        self._wants_context = endpoint.signature.context is not None
+        self._limit = calls.max_payload_bytes
+        self._timeout_s = calls.timeout_s
+        self._instance = (b"x-instance-id", runtime.instance_id.encode("latin-1", "replace"))
+        self._version = (b"x-model-version", runtime.version.encode("latin-1", "replace"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as an ASGI application."""
+        arrived_at = self._clock()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        request_id = self._ids.of(headers.get(stated.REQUEST_ID))
+        body = Body(receive, headers, self._limit)
+        call: Call | None = None
+        watch: Watch | None = None
+        self._metrics.num_inflight += 1
+        try:
+            try:
+                self._runtime.admit()
+                kwargs = await self._decode(headers, body)
+                call = self._call(kwargs, headers, request_id, arrived_at)
+                watch = Watch(call, scope, receive, asyncio.get_running_loop())
+                if media.EVENTS in headers.get(b"accept", b""):
+                    status = await self._stream(call, headers, request_id, send)
+                else:
+                    kind, payload = await self._payload(call)
+                    status = 200
+                    out = [kind, (b"content-length", b"%d" % len(payload)), *self._cost(call, headers, request_id)]
+                    await send({"type": "http.response.start", "status": 200, "headers": out})
+                    await send({"type": "http.response.body", "body": payload})
+            except Exception as error:
+                status = await self._refuse(error, call, headers, body, request_id, send)
+            self._count(call, status, arrived_at)
+        finally:
+            self._metrics.num_inflight -= 1
+            if watch is not None:
+                watch.close()
+            if call is not None and not call.done:
+                call.leave()
+
+    async def _decode(self, headers: Mapping[bytes, bytes], body: Body) -> dict[str, Any]:
+        form = media.of(headers.get(b"content-type"), self._raw is not None)
+        if form.form == "multipart":
+            return self._signature.convert(await multipart.read(body.chunks(), form.boundary, self._fields))
+        data = await body.read()
+        if self._raw is not None:
+            return {self._raw.name: data}
+        return self._signature.decode(data if form.charset is None else media.to_utf8(data, form.charset))
+
+    def _call(self, kwargs: dict[str, Any], headers: dict[bytes, bytes], request_id: bytes, arrived_at: float) -> Call:
+        context = Context(
+            request_id.decode(),
+            stated.Headers(headers) if self._wants_context else NO_HEADERS,
+            deadline=arrived_at + stated.timeout_s(headers, self._timeout_s),
+            model_version=self._runtime.version,
+            clock=self._clock,
+        )
+        return Call(kwargs, context, stated.priority(headers))
+
+    async def _payload(self, call: Call) -> tuple[tuple[bytes, bytes], bytes]:
+        """Return the answer's content type and body."""
+        engine = self._runtime.engines[self._path]
+        if self._streams:
+            engine.submit(call)
+            return _JSON, await stream.gather(call)
+        value = await engine.answer(call)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return _BYTES, bytes(value)
+        return _JSON, codec.encode(value)
+
+    async def _stream(self, call: Call, headers: Mapping[bytes, bytes], request_id: bytes, send: Send) -> int:
+        """Send the events as they come. Until there is one, an error has a status of its own. Returns the status."""
+        self._runtime.engines[self._path].submit(call)
+        events = call.events()
+        first = await anext(events, _NOTHING)
+        held = b"" if first is _NOTHING else stream.event(first)
+        out = [*stream.HEADERS, *self._cost(call, headers, request_id)]
+        await send({"type": "http.response.start", "status": 200, "headers": out})
+
+        def failed(error: Exception) -> tuple[int, bytes]:
+            problem = self._problem(error, request_id)
+            return problem.status, problem.body(request_id.decode())
+
+        return await stream.pump(send, call, held, events, failed)
+
+    async def _refuse(
+        self,
+        error: Exception,
+        call: Call | None,
+        headers: Mapping[bytes, bytes],
+        body: Body,
+        request_id: bytes,
+        send: Send,
+    ) -> int:
+        problem = self._problem(error, request_id)
+        payload = problem.body(request_id.decode())
+        out = [*problem.headers(payload), *self._cost(call, headers, request_id)]
+        await reply(send, problem.status, out, payload, body)
+        return problem.status
+
+    def _problem(self, error: Exception, request_id: bytes) -> Problem:
+        problem = Problem.of(error, debug=self._runtime.debug)
+        if problem.is_servers:
+            logger.error("request %s failed", request_id.decode(), exc_info=error)
+        elif problem.status == CLIENT_CLOSED:
+            logger.info("request %s: 499, the caller left", request_id.decode())
+        return problem
+
+    def _cost(self, call: Call | None, headers: Mapping[bytes, bytes], request_id: bytes) -> Pairs:
+        """Return the headers that say who answered, and what it cost where anything was computed."""
+        said = [(stated.REQUEST_ID, request_id), self._instance, self._version]
+        if call is None or not call.started_at:
+            said.append(_WARM)
+            return said
+        timing = server_timing(call)
+        if headers.get(stated.COLD) == b"1" and self._runtime.take_cold():
+            said.append(_COLD)
+            timing += cold_start(self._runtime.phases, stated.activate_ms(headers))
+        else:
+            said.append(_WARM)
+        size = call.batch_size
+        said.append(_BATCH_SIZES[size] if size < len(_BATCH_SIZES) else (b"x-batch-size", b"%d" % size))
+        said.append((b"server-timing", timing))
+        return said
+
+    def _count(self, call: Call | None, status: int, arrived_at: float) -> None:
+        now = self._clock()
+        if call is not None and status == 200:
+            self._metrics.answered(call, arrived_at, now)
+            self._runtime.answered()
+        else:
+            self._metrics.failed(status, arrived_at, now)

@@ -1,0 +1,112 @@
+"""What is not an endpoint: probes, metrics, the schema, the docs; and the answers to what is not there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from faas import codec, metrics
+from faas.runtime import Runtime
+from faas.server import headers as stated
+from faas.server import media
+from faas.server.body import Body
+from faas.server.problem import Problem
+from faas.server.refusal import Pairs, reply
+
+_NO_STORE: Final = (b"cache-control", b"no-store")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    content_type: bytes
+    payload: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Page:
+    """A resource that is only read: GET and HEAD answer, OPTIONS says so, everything else is a 405."""
+
+    def __init__(self, answer: Callable[[], Answer], ids: stated.RequestIds) -> None:
+        self._answer = answer
+        self._others = Other(("GET", "HEAD", "OPTIONS"), ids)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as an ASGI application."""
+        if scope["method"] not in ("GET", "HEAD"):
+            await self._others(scope, receive, send)
+            return
+        answer = self._answer()
+        out = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.payload))]
+        await reply(send, answer.status, [*out, *answer.headers], answer.payload, _unread(scope, receive))
+
+
+class Other:
+    """What a path answers to methods that it has no use for. `allowed` are those it has; none means no such path."""
+
+    def __init__(self, allowed: Sequence[str], ids: stated.RequestIds) -> None:
+        self._allow = (b"allow", ", ".join(allowed).encode())
+        self._allowed = allowed
+        self._ids = ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as an ASGI application."""
+        if scope["type"] != "http":
+            return
+        body = _unread(scope, receive)
+        if scope["method"] == "OPTIONS" and self._allowed:
+            await reply(send, 204, [self._allow], b"", body)
+            return
+        path = scope["path"]
+        if self._allowed:
+            problem = Problem.plain(405, f"{path} takes {', '.join(self._allowed)}, not {scope['method']}")
+        else:
+            problem = Problem.plain(404, f"there is nothing at {path}; /docs lists what there is")
+        request_id = self._ids.of(dict(scope["headers"]).get(stated.REQUEST_ID))
+        payload = problem.body(request_id.decode())
+        out: Pairs = [*problem.headers(payload), (stated.REQUEST_ID, request_id)]
+        await reply(send, problem.status, [*out, self._allow] if self._allowed else out, payload, body)
+
+
+def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes], docs: bytes) -> list[Route]:
+    """Return the routes of everything that is not an endpoint."""
+
+    def live() -> Answer:
+        return _state(200, {"live": True, "state": runtime.state})
+
+    def ready() -> Answer:
+        return _readiness(runtime)
+
+    def measured() -> Answer:
+        return Answer(200, metrics.CONTENT_TYPE, runtime.metrics.expose())
+
+    pages: dict[str, Callable[[], Answer]] = {
+        "/livez": live,
+        "/readyz": ready,
+        "/healthz": ready,
+        "/metrics": measured,
+        "/openapi.json": lambda: Answer(200, media.JSON, openapi()),
+        "/docs": lambda: Answer(200, b"text/html; charset=utf-8", docs),
+    }
+    return [Route(path, Page(answer, ids)) for path, answer in pages.items()]
+
+
+def _readiness(runtime: Runtime) -> Answer:
+    said = {"ready": runtime.is_ready, "state": runtime.state, "reason": runtime.reason}
+    if runtime.is_ready:
+        return _state(200, said)
+    return _state(503, said, (b"retry-after", b"1"))
+
+
+def _state(status: int, said: Mapping[str, object], *headers: tuple[bytes, bytes]) -> Answer:
+    return Answer(status, media.JSON, codec.encode(said), (_NO_STORE, *headers))
+
+
+def _unread(scope: Scope, receive: Receive) -> Body:
+    return Body(receive, dict(scope["headers"]), 0)

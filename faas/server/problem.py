@@ -1,0 +1,118 @@
+"""The one place where errors become HTTP: RFC 9457 `application/problem+json`."""
+
+from __future__ import annotations
+
+import http
+import math
+import traceback
+from dataclasses import dataclass
+from typing import Any, Final
+
+from faas import codec
+from faas.errors import (
+    BadInput,
+    CallerGone,
+    DeadlineExceeded,
+    DeadlineUnmeetable,
+    FaasError,
+    HandlerError,
+    MalformedBody,
+    PayloadTooLarge,
+    QueueFull,
+    Refused,
+    RemoteError,
+    SchemaMismatch,
+    Unavailable,
+    UnsupportedMedia,
+)
+
+MEDIA_TYPE: Final = b"application/problem+json"
+CLIENT_CLOSED: Final = 499
+
+# The first row that an error is an instance of is its status, the last part of its `type`, and its title.
+_KINDS: Final[tuple[tuple[type[BaseException], int, str, str], ...]] = (
+    (SchemaMismatch, 422, "schema-mismatch", "The body does not fit the signature"),
+    (MalformedBody, 400, "malformed-body", "The request cannot be read"),
+    (UnsupportedMedia, 415, "unsupported-media", "The body is of a type that cannot be taken"),
+    (PayloadTooLarge, 413, "payload-too-large", "The body is too large"),
+    (BadInput, 422, "bad-input", "The input was refused"),
+    (QueueFull, 429, "queue-full", "The queue is full"),
+    (DeadlineUnmeetable, 429, "deadline-unmeetable", "The deadline cannot be met"),
+    (Unavailable, 503, "unavailable", "The instance takes no calls now"),
+    (Refused, 503, "unavailable", "The instance takes no calls now"),
+    (DeadlineExceeded, 504, "deadline-exceeded", "The time for the call is up"),
+    (CallerGone, CLIENT_CLOSED, "caller-gone", "The caller left"),
+    (HandlerError, 500, "handler-contract", "The handler broke its contract"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error as HTTP says it. `kind` is the last part of its `type`; None members are left out of the body."""
+
+    status: int
+    kind: str
+    title: str
+    detail: str
+    field: str | None = None
+    error: str | None = None
+    retry_after_s: float | None = None
+    trace: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, error: BaseException, *, debug: bool = False) -> Problem:
+        """Return what HTTP says of `error`; with `debug` the traceback of an error that is the server's own."""
+        detail = str(error)
+        for kind, status, slug, title in _KINDS:
+            if isinstance(error, kind):
+                retry = error.retry_after_s if isinstance(error, Refused) else None
+                field = error.field if isinstance(error, SchemaMismatch) else None
+                return cls(status, slug, title, detail, field, None, retry, _trace(error, debug and status == 500))
+        if isinstance(error, RemoteError):
+            return cls(error.status, "remote-error", "A function that was called answered with an error", detail)
+        name = type(error).__name__
+        said = f"{name}: {detail}" if detail else name
+        return cls(500, "handler-error", "The handler failed", said, None, name, None, _trace(error, debug))
+
+    @classmethod
+    def plain(cls, status: int, detail: str) -> Problem:
+        """Return a problem that is wholly said by its status, such as 404 and 405."""
+        return cls(status, "about:blank", http.HTTPStatus(status).phrase, detail)
+
+    @property
+    def is_servers(self) -> bool:
+        """Whether the fault is the server's or the handler's, so that its traceback belongs in the log."""
+        return self.status == 500
+
+    def body(self, request_id: str) -> bytes:
+        """Return the body, valid UTF-8 JSON whatever the error quotes."""
+        kind = self.kind if ":" in self.kind else f"urn:problem-type:faas:{self.kind}"
+        members: dict[str, Any] = {"type": kind, "title": self.title, "status": self.status, "detail": self.detail}
+        if self.field is not None:
+            members["field"] = self.field
+        if self.error is not None:
+            members["error"] = self.error
+        if self.retry_after_s is not None:
+            members["retry_after_s"] = self.retry_after_s
+        if self.trace is not None:
+            members["traceback"] = self.trace
+        members["request_id"] = request_id
+        return codec.encode(members)
+
+    def headers(self, body: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the headers that go with `body`."""
+        headers = [(b"content-type", MEDIA_TYPE), (b"content-length", b"%d" % len(body))]
+        if self.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.retry_after_s))))
+        return headers
+
+
+def _trace(error: BaseException, wanted: bool) -> tuple[str, ...] | None:
+    if not wanted:
+        return None
+    return tuple("".join(traceback.format_exception(error)).splitlines())
+
+
+def is_expected(error: BaseException) -> bool:
+    """Tell whether an error is one that this package raises on purpose, and so needs no traceback."""
+    return isinstance(error, FaasError) and not isinstance(error, HandlerError)

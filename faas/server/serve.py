@@ -1,0 +1,144 @@
+"""The life of an instance's server: the port is open before the handler is, and closed after the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from faas.runtime import Runtime, StartFailed
+from faas.server.app import build
+from faas.server.listener import Listener
+from faas.server.watchdog import Watchdog
+
+_T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_S: Final = 75.0
+"""Longer than the idle time-outs of common load balancers, so that it is they who close."""
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_LAST_BYTES_S: Final = 1.0
+
+
+class Stop:
+    """The word to stop, said once; said again it means at once. Belongs to the event loop's thread."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.at_once = asyncio.Event()
+        self.signal = 0
+
+    def tell(self, signum: int = 0) -> None:
+        """Say it; `signum` is the signal that did."""
+        if self.told.is_set():
+            self.signal = signum
+            self.at_once.set()
+        self.told.set()
+
+    @contextlib.contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Let SIGTERM and SIGINT say it, where this is the main thread."""
+        loop = asyncio.get_running_loop()
+        signals = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        for signum in signals:
+            loop.add_signal_handler(signum, self.tell, signum)
+        try:
+            yield
+        finally:
+            for signum in signals:
+                loop.remove_signal_handler(signum)
+
+
+async def serve(
+    runtime: Runtime,
+    sockets: Sequence[socket.socket],
+    *,
+    load: Callable[[], object],
+    grace_s: float,
+    lame_duck_s: float = 0.0,
+    keep_alive_s: float = KEEP_ALIVE_S,
+    on_ready: Callable[[], None] | None = None,
+    stop: Stop | None = None,
+    exit_on_failure: bool = True,
+) -> int:
+    """Serve until told to stop, by SIGTERM, SIGINT or `stop`; return the exit code.
+
+    The sockets (TCP or Unix) are open at once and answer 503 until `load` and the warm-up are done and `on_ready` has
+    been called. When told to stop, readiness goes at once and answers close their connections; calls are still taken
+    for `lame_duck_s`, then refused while those in flight are finished; what is open after `grace_s` ends with an error.
+    A start that failed ends it, or with `exit_on_failure` off stays to be read at /readyz until it is told to stop.
+    0: stopped as told; 1: the start failed; 128 + n: signal n came as the second one, which ends everything at once.
+    """
+    stop = stop if stop is not None else Stop()
+    listener = Listener(build(runtime), keep_alive_s)
+    with stop.on_signals(), _watched(runtime):
+        await listener.open(sockets)
+        try:
+            started = await _unless(stop.told, _start(runtime, load, on_ready))
+            if started is False and exit_on_failure:
+                await runtime.close()
+                return 1
+            await stop.told.wait()
+            await _unless(stop.at_once, _end(runtime, listener, grace_s, lame_duck_s))
+        finally:
+            await listener.close(0.0)
+    return 128 + stop.signal if stop.at_once.is_set() else 0
+
+
+async def _start(runtime: Runtime, load: Callable[[], object], on_ready: Callable[[], None] | None) -> bool:
+    try:
+        await runtime.start(load)
+    except StartFailed as error:
+        logger.error("%s", error)
+        return False
+    if on_ready is not None:
+        on_ready()
+    return True
+
+
+async def _end(runtime: Runtime, listener: Listener, grace_s: float, lame_duck_s: float) -> None:
+    runtime.leave_rotation()
+    listener.close_after_answers()
+    await asyncio.sleep(lame_duck_s)
+    ends_at = runtime.clock() + grace_s
+    await runtime.drain(grace_s)
+    await listener.quiet(max(ends_at - runtime.clock(), _LAST_BYTES_S))
+    await listener.close(_LAST_BYTES_S)
+    await runtime.close()
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | None:
+    """Do `work`, but give it up when `event` comes first. Returns what it returned, None if it was given up."""
+    task, waiter = asyncio.create_task(work), asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        waiter.cancel()
+        await asyncio.gather(task, waiter, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _watched(runtime: Runtime) -> Iterator[None]:
+    """Watch the loop where handlers run on it; nothing else of ours blocks it."""
+    if not any(endpoint.signature.kind.startswith("async") for endpoint in runtime.function.endpoints):
+        yield
+        return
+
+    def lag(seconds: float) -> None:
+        runtime.metrics.loop_lag_s = seconds
+
+    watchdog = Watchdog(lag)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.close()
