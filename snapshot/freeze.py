@@ -28,6 +28,7 @@ from snapshot.reducers import kept_folder
 if TYPE_CHECKING:
     from snapshot.skeleton import SkeletonPickler
 
+_BUILDERS = {"numpy": "numpy", "torch": "torch", "parameter": "torch", "storage": "torch"}
 _COPY_BYTES = 1 << 22
 _NO_META: Mapping[str, object] = {}
 
@@ -69,9 +70,8 @@ def freeze(
 
 
 def _modules(pickler: "SkeletonPickler") -> set[str]:
-    libraries_of_form = {"numpy": "numpy", "torch": "torch", "parameter": "torch"}
-    forms = {libraries_of_form[source.form] for source in pickler.sources if source.form in libraries_of_form}
-    return forms | {module for module in pickler.modules if isinstance(module, str)}
+    builders = {_BUILDERS[source.form] for source in pickler.sources if source.form in _BUILDERS}
+    return builders | {module for module in pickler.modules if isinstance(module, str)}
 
 
 class _Digesting:
@@ -112,7 +112,8 @@ def _write_shards(
             StoredTensor(placed.name, placed.dtype, placed.shape, offset, placed.num_bytes)
             for placed, offset in zip((tensor.placement for tensor in stored), layout.offsets, strict=True)
         )
-        shards.append(Shard(name, record.num_bytes, record.digest, tensors_of_shard))
+        head = len(layout.head), blake3(layout.head).hexdigest()
+        shards.append(Shard(name, record.num_bytes, record.digest, *head, tensors_of_shard))
     return tuple(shards), planned.views
 
 

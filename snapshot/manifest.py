@@ -19,7 +19,7 @@ SKELETON_FILE = "skeleton"
 SHORT_DIGEST_LENGTH = 16
 
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-Form = Literal["numpy", "torch", "parameter", "buffer"]
+Form = Literal["numpy", "torch", "parameter", "storage", "buffer"]
 
 
 class StoredTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,11 +41,16 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tensor file and its tensors in load order (fillers left out)."""
+    """A tensor file and its tensors in load order (fillers left out).
+
+    head_bytes, head_digest: of all that lies before the data, so that a thaw can trust the header without parsing it
+    """
 
     file: str
     num_bytes: Natural
     digest: Digest
+    head_bytes: Natural
+    head_digest: Digest
     tensors: tuple[StoredTensor, ...]
 
 
@@ -55,7 +60,8 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     What is left out is as the stored tensor has it.
 
     tensor: index into the stored tensors, counted through all shards
-    form: the object to make; "buffer" is bare memory that an object pickles out of band
+    form: the object to make: an array, a tensor, a parameter, the storage of a tensor that is more than strided
+        memory, or a buffer, which is bare memory that an object pickles out of band
     dtype: numpy's type string or torch's name of the type
     shape: elements in each dimension; strides: bytes from one element to the next in each dimension
     start: bytes from the stored tensor's first byte to the view's first element
@@ -84,7 +90,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     format_version: int
-    python: str
+    python: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+$")]
     libraries: dict[str, str]
     created_at: str
     skeleton: FileRecord
@@ -160,6 +166,10 @@ def _check(path: Path, manifest: Manifest) -> None:
             raise BadManifestError(path, f"names a file outside the snapshot: {name!r}")
     if len(set(names)) != len(names):
         raise BadManifestError(path, "names one file twice")
+    for shard in manifest.shards:
+        for tensor in shard.tensors:
+            if not shard.head_bytes <= tensor.offset <= tensor.offset + tensor.num_bytes <= shard.num_bytes:
+                raise BadManifestError(path, f"places tensor {tensor.name!r} outside the data of {shard.file}")
     stored = [tensor for shard in manifest.shards for tensor in shard.tensors]
     for index, view in enumerate(manifest.views):
         if view.tensor >= len(stored):

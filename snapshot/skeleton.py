@@ -55,6 +55,7 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             self._take_out[numpy.ndarray] = self._take_out[numpy.memmap] = self._plain_array
         if torch := sys.modules.get("torch"):
             self._take_out[torch.Tensor] = self._take_out[torch.nn.Parameter] = self._plain_tensor
+            self._take_out[torch.UntypedStorage] = lambda storage: self._refer(storage, tensors.describe_storage)
 
     def persistent_id(self, one: Any) -> int | str | None:
         """Called by pickle for every object: its reference number when it is taken out."""
@@ -75,6 +76,8 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return tensors.same, (_Bare(one),), one.__dict__, None, None, tensors.set_attributes
             if _is_array(one) and not one.dtype.hasobject:
                 return arrays.with_dtype, (_Bare(arrays.as_void(one)), one.dtype)
+        elif tensors.is_typed_storage(one):
+            return tensors.typed_storage, (one.untyped(), one.dtype)
         elif reduce := find_reducer(kind, _BUILT_IN):
             return reduce(one)
         return super().reducer_override(one)

@@ -3,6 +3,7 @@
 Torch is imported inside the functions: a graph without tensors is frozen and thawed without it.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from snapshot.errors import UnsupportedDtypeError
@@ -54,6 +55,33 @@ def describe(tensor: "torch.Tensor") -> Source:
     )
 
 
+def describe_storage(storage: "torch.UntypedStorage") -> Source:
+    """The memory of a storage."""
+    return Source(
+        form="storage",
+        dtype="uint8",
+        stored_dtype="U8",
+        item_bytes=1,
+        shape=(storage.nbytes(),),
+        strides=(1,),
+        address=storage.data_ptr(),
+        device=str(storage.device),
+    )
+
+
+def is_typed_storage(one: object) -> bool:
+    """Whether an object is the kind of storage that torch's own reductions hand on."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(one, torch.storage.TypedStorage)
+
+
+def typed_storage(storage: "torch.UntypedStorage", dtype: "torch.dtype") -> "torch.TypedStorage":
+    """What skeletons name for the storage that torch's own reductions hand on."""
+    import torch
+
+    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
 def same(tensor: "torch.Tensor") -> "torch.Tensor":
     """What skeletons name to make a tensor that has attributes of its own."""
     return tensor
@@ -71,12 +99,12 @@ def c_order_bytes(tensor: "torch.Tensor") -> memoryview:
     return _as_memory(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8))
 
 
-def device_bytes(tensor: "torch.Tensor", address: int, num_bytes: int) -> memoryview:
-    """A copy of device memory that lies in the storage of `tensor`."""
+def device_bytes(holder: "torch.Tensor | torch.UntypedStorage", address: int, num_bytes: int) -> memoryview:
+    """A copy of device memory that lies in the storage of `holder`."""
     import torch
 
-    storage = tensor.untyped_storage()
-    flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    storage = holder.untyped_storage() if isinstance(holder, torch.Tensor) else holder
+    flat = torch.empty(0, dtype=torch.uint8, device=storage.device)
     return _as_memory(flat.set_(storage, address - storage.data_ptr(), (num_bytes,), (1,)).cpu())
 
 
@@ -106,6 +134,11 @@ def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     if view.form == "parameter":
         return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
     return tensor.requires_grad_() if view.requires_grad else tensor
+
+
+def storage_from_view(view: View, storage: "torch.UntypedStorage") -> "torch.UntypedStorage":
+    """The storage that `view` describes: `storage` itself when it is all of it."""
+    return storage if view.shape == (storage.nbytes(),) else storage[view.start : view.start + view.shape[0]]
 
 
 def _c_strides(shape: tuple[int, ...]) -> list[int]:

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import io
+import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -21,10 +22,9 @@ from snapshot.errors import (
     PythonMismatchError,
     ThawError,
 )
-from snapshot.format import FILLER_PREFIX, Header
+from snapshot.format import FILLER_PREFIX, Header, read_header
 from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
-from snapshot.mapping import opened
-from snapshot.tensor_file import TensorFile
+from snapshot.mapping import map_private, opened
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def thaw(
             raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
         _check_environment(manifest)
     with clock.phase("map"):
-        memory = [part for shard in manifest.shards for part in map_shard(folder, shard, willneed=willneed)]
+        memory = [part for shard in manifest.shards for part in _map_shard(folder, shard, willneed=willneed)]
         for record in manifest.files:
             with opened(folder / record.file, record.num_bytes):
                 pass
@@ -114,15 +114,19 @@ def _check_environment(manifest: Manifest) -> None:
         raise LibraryMismatchError(differing)
 
 
-def map_shard(folder: Path, shard: Shard, *, willneed: bool = False) -> list[memoryview]:
-    """The memory of each of the shard's tensors, once its size and header are those of the manifest."""
+def _map_shard(folder: Path, shard: Shard, *, willneed: bool) -> list[memoryview]:
+    """The memory of each of the shard's tensors, once its size and head are those of the manifest."""
     path = folder / shard.file
-    file = TensorFile(path, num_bytes=shard.num_bytes, willneed=willneed)
-    _check_header(path, shard, file.header)
-    return [file.memory(tensor.name) for tensor in shard.tensors]
+    with opened(path, shard.num_bytes) as descriptor:
+        if blake3(os.pread(descriptor, shard.head_bytes, 0)).hexdigest() != shard.head_digest:
+            check_header(path, shard, read_header(path, descriptor))
+            raise DigestMismatchError(path, "has another header than the manifest says")
+        memory = map_private(descriptor, shard.num_bytes, path, willneed=willneed)
+    return [memory[tensor.offset : tensor.offset + tensor.num_bytes] for tensor in shard.tensors]
 
 
-def _check_header(path: Path, shard: Shard, header: Header) -> None:
+def check_header(path: Path, shard: Shard, header: Header) -> None:
+    """Compare a shard's own header with the manifest, both ways. Raises BadHeaderError."""
     for tensor in shard.tensors:
         begin = tensor.offset - header.data_start
         listed = (tensor.dtype, tensor.shape, (begin, begin + tensor.num_bytes))
@@ -177,6 +181,8 @@ class _Unpickler(pickle.Unpickler):
         place = (view.tensor, view.device)
         if place not in self._storages:
             self._storages[place] = tensors.storage_on(self._memory[view.tensor], view.device)
+        if view.form == "storage":
+            return tensors.storage_from_view(view, self._storages[place])
         return tensors.from_view(view, self._storages[place])
 
     def _buffers(self, manifest: Manifest) -> Iterator[memoryview]:
