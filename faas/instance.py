@@ -1,12 +1,13 @@
 """One instance: a process that serves one revision of one function on a listening socket that it was given.
 
-`main` is what a worker of the warm pool runs. Its `Order` says what to be; over the control socket it tells the platform
-what it is doing, one JSON line an event. It ends when it is told to (SIGTERM) or when the platform is gone.
+`main` is what a worker of the warm pool runs. Its `Order` says what to be; over the control socket it tells the
+platform what it is doing, one JSON line an event. It ends when it is told to (SIGTERM) or when the platform is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -47,7 +48,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """Calls are served from now on. `phases` are the milliseconds of each part of the start."""
+    """Calls are served from now on. `phases` are the seconds that each part of the start took."""
 
     phases: dict[str, float]
 
@@ -82,10 +83,10 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
     control = socket.socket(fileno=fds["control"])
     listen = socket.socket(fileno=fds["listen"])
     tell = _teller(control)
-    phases = {"fork": (entered_at - order.ordered_at) * 1e3}
+    phases = {"fork": entered_at - order.ordered_at}
     try:
         function = next(f for f in targets.load(order.target) if f.name == order.function)
-        phases["load"] = (time.monotonic() - entered_at) * 1e3
+        phases["import"] = time.monotonic() - entered_at
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_Instance(order, function, phases, tell).run(listen, control))
     except Exception as error:
@@ -116,15 +117,17 @@ class _Instance:
         watch = asyncio.ensure_future(_until_closed(control))
         watch.add_done_callback(lambda _: _stop_self())
         try:
-            return await serve(
+            status = await serve(
                 self._runtime,
                 [listen],
                 load=self._load,
                 grace_s=self._order.grace_s,
                 lame_duck_s=settings.read().lame_duck_s,
                 on_ready=self._ready,
-                on_failed=lambda reason: self._tell(Failed(reason)),
             )
+            if self._runtime.state == "failed":
+                self._tell(Failed(self._runtime.reason))
+            return status
         finally:
             watch.cancel()
             late = [name for name in modules.installed() if name not in self._known] if self._known else []
@@ -148,7 +151,7 @@ class _Instance:
         self._done("setup", begun)
 
     def _done(self, phase: str, begun: float) -> None:
-        self._phases[phase] = (time.monotonic() - begun) * 1e3
+        self._phases[phase] = time.monotonic() - begun
         gc.freeze()  # what is shared with the zygote or mapped is never scanned, and so never copied
 
     def _ready(self) -> None:
@@ -158,10 +161,8 @@ class _Instance:
 
 def _teller(control: socket.socket) -> Callable[[Event], None]:
     def tell(event: Event) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the platform is gone: the watch on this socket ends the instance
             control.sendall(msgspec.json.encode(event) + b"\n")
-        except OSError:
-            pass  # the platform is gone: the watch on this socket ends the instance
 
     return tell
 
@@ -169,11 +170,9 @@ def _teller(control: socket.socket) -> Callable[[Event], None]:
 async def _until_closed(control: socket.socket) -> None:
     control.setblocking(False)
     loop = asyncio.get_running_loop()
-    try:
+    with contextlib.suppress(OSError):
         while await loop.sock_recv(control, 4096):
             pass
-    except OSError:
-        pass
 
 
 def _stop_self() -> None:

@@ -107,8 +107,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     """A function made ready.
 
-    `imports` are the installed modules that `setup()` and a first call had loaded; `siblings` the names of all functions
-    of the same target. `snapshot` is the folder of the frozen state and `digest` its identity; where they are None,
+    `imports` are the installed modules that `setup()` and a first call had loaded; `siblings` the names of all the
+    target's functions. `snapshot` is the folder of the frozen state and `digest` its identity; where they are None,
     `reason` says why, and instances run `setup()`. `compared` tells whether the thawed state gave equal answers to the
     example inputs. Durations in seconds.
     """

@@ -38,10 +38,8 @@ async def prepare(target: str, store: Path, *, progress: Progress, force: bool =
         if fresh is not None:
             return fresh
     first = await _make(text, None, store, progress)
-    done = [first]
-    for name in first.siblings:
-        if name != first.name:
-            done.append(await _make(text, name, store, progress))
+    others = [name for name in first.siblings if name != first.name]
+    done = [first, *[await _make(text, name, store, progress) for name in others]]
     for preparation in done:
         preparations.write(preparation)
     return sorted(done, key=lambda p: p.name)

@@ -25,7 +25,7 @@ from faas.function import Function
 from faas.handler import Handler
 from faas.preparation import Description, Origin, distribution_version, file_digest
 
-assert instance.main  # an instance needs these modules too: they are part of what is recorded
+_RECORDED = instance  # an instance needs its modules too: they are part of what is recorded
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ class State(Enum):
 
 @dataclass(eq=False)
 class Instance:
-    """One process that serves one revision. Times are on the monotonic clock, in seconds; `phases` in milliseconds.
+    """One process that serves one revision. Times are on the monotonic clock, `phases` durations, in seconds.
 
     `how` is "fork", "parked" or "exec"; `was_stopped` says that its end was asked for; `status` is the exit status once
     it has ended, negative for a signal.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -28,25 +28,23 @@ class LogFile:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.jsonl"
-        self._file: BinaryIO | None = None
         self._followers: set[asyncio.Queue[Line]] = set()
 
-    def write(self, instance: str, text: str) -> None:
-        """Add one line. A disk that is full loses it, and nothing else."""
+    def write(self, instance: str, *texts: str) -> None:
+        """Add lines. A disk that is full loses them, and nothing else."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        line = Line(now, instance, text)
+        lines = [Line(now, instance, text) for text in texts]
         for follower in self._followers:
-            if not follower.full():
-                follower.put_nowait(line)
-        try:
-            file = self._opened()
-            file.write(msgspec.json.encode(line) + b"\n")
-            file.flush()
-            if file.tell() >= MAX_FILE_BYTES:
-                self.close()
+            for line in lines:
+                if not follower.full():
+                    follower.put_nowait(line)
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+                size = file.tell()
+            if size >= MAX_FILE_BYTES:
                 self.path.replace(self.path.with_suffix(".1.jsonl"))
-        except OSError:
-            self.close()
 
     def last(self, num_lines: int) -> list[Line]:
         """Return the last lines, oldest first."""
@@ -68,18 +66,6 @@ class LogFile:
                 yield await queue.get()
         finally:
             self._followers.discard(queue)
-
-    def close(self) -> None:
-        """Close the file; the next line opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab")
-        return self._file
 
 
 def _line(encoded: bytes) -> Line | None:
@@ -103,8 +89,8 @@ class OutputPipe(asyncio.Protocol):
         while len(self._rest) > MAX_LINE_BYTES:
             lines.append(self._rest[:MAX_LINE_BYTES])
             self._rest = self._rest[MAX_LINE_BYTES:]
-        for line in lines:
-            self._log.write(self._instance, line.decode("utf-8", "replace"))
+        if lines:
+            self._log.write(self._instance, *(line.decode("utf-8", "replace") for line in lines))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Write what came after the last line's end."""

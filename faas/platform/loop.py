@@ -6,6 +6,7 @@ It sleeps without a timer while the function is at zero and nobody asks for it; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import signal
 from collections.abc import Callable
@@ -31,11 +32,11 @@ STARTUP_SLACK_S = 5.0
 
 @dataclass(frozen=True)
 class ColdStart:
-    """One start of an instance: when it was ready (monotonic seconds), and the milliseconds of its phases."""
+    """One start of an instance: when it was ready (monotonic seconds), and the seconds that its phases took."""
 
     instance: str
     ready_at: float
-    total_ms: float
+    total_s: float
     how: str
     phases: dict[str, float]
 
@@ -103,12 +104,10 @@ class ScalingLoop:
         """Run until cancelled."""
         while True:
             self._changed.clear()
-            wait_s = self._step(self._clock())
-            try:
+            wait_s = self.step(self._clock())
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._changed.wait()
-            except TimeoutError:
-                pass
 
     async def scale(self, num_instances: int) -> None:
         """Have this many instances now: 0 drains all at once, more are kept for at least a scale-down window.
@@ -152,7 +151,7 @@ class ScalingLoop:
         self._report_at = self._decide_at = math.inf
         self._awake = False
 
-    def _step(self, now: float) -> float | None:
+    def step(self, now: float) -> float | None:
         """Measure, decide and act. Returns the seconds until the next step, None where only a wake-up brings it."""
         held = self.capacity.num_held
         if not self._awake:
@@ -221,7 +220,7 @@ class ScalingLoop:
         endpoint = self._endpoints.get(made)
         if made.state is State.READY and endpoint is None:
             self._ready(made)
-        elif made.state is State.DRAINING and endpoint is not None and not endpoint.is_retired:
+        elif made.state is State.DRAINING:
             self._drain(made, self.preparation.description.grace_period_s)
         elif made.state is State.STOPPED:
             self._ended(made)
@@ -232,7 +231,7 @@ class ScalingLoop:
 
     def _ready(self, made: Instance) -> None:
         assert made.ready_at is not None
-        start = ColdStart(made.id, made.ready_at, (made.ready_at - made.ordered_at) * 1e3, made.how, made.phases)
+        start = ColdStart(made.id, made.ready_at, made.ready_at - made.ordered_at, made.how, made.phases)
         self.cold_starts = [*self.cold_starts[-99:], start]
         self.failure = None
         endpoint = self._endpoints[made] = Endpoint(made.address)
@@ -243,10 +242,9 @@ class ScalingLoop:
         endpoint = self._endpoints.pop(made, None)
         now = self._clock()
         served = made.ready_at is not None and now - made.ready_at >= SOUND_AFTER_S
-        wanted = endpoint is not None and endpoint.is_retired
         if endpoint is not None:
             self.capacity.fail(endpoint)
-        if made.was_stopped or wanted:
+        if made.was_stopped:
             return
         self.failure = made.failure or f"{made.id} ended with status {made.status}"
         self.log.write(made.id, f"faas: {self.failure}")
@@ -254,23 +252,24 @@ class ScalingLoop:
 
     def _drain(self, made: Instance, grace_s: float) -> None:
         """Send no more calls, let those in flight end, then end the process."""
-        task = asyncio.ensure_future(self._drained(made, grace_s))
-        self._drains.add(task)
-        task.add_done_callback(self._drains.discard)
+        if made.was_stopped or made.state is State.STOPPED:
+            return
         made.was_stopped = True
-        if made.state is not State.STOPPED:
-            made.state = State.DRAINING
-
-    async def _drained(self, made: Instance, grace_s: float) -> None:
+        made.state = State.DRAINING
+        idle = asyncio.Event()
         endpoint = self._endpoints.get(made)
         if endpoint is not None:
-            idle = asyncio.Event()
             self.capacity.remove(endpoint, idle.set)
-            try:
-                async with asyncio.timeout(grace_s):
-                    await idle.wait()
-            except TimeoutError:
-                pass
+        else:
+            idle.set()
+        task = asyncio.ensure_future(self._stop_when(idle, made, grace_s))
+        self._drains.add(task)
+        task.add_done_callback(self._drains.discard)
+
+    async def _stop_when(self, idle: asyncio.Event, made: Instance, grace_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await idle.wait()
         await self._launcher.stop(made, grace_s)
 
     def _unreachable(self, endpoint: Endpoint) -> None:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ class Platform:
                 "pid": made.pid,
                 "how": made.how,
                 "age_s": round(now - made.ordered_at, 3),
-                "start_ms": {name: round(ms, 3) for name, ms in made.phases.items()},
+                "start_ms": _milliseconds(made.phases),
             }
             for loop in self._registry
             for made in loop.instances
@@ -123,7 +123,7 @@ class Platform:
 
     def _function(self, loop: ScalingLoop) -> dict[str, Any]:
         preparation = loop.preparation
-        counts = loop.capacity.counts
+        counts, start = loop.capacity.counts, loop.last_start
         return {
             "name": preparation.name,
             "url": f"{self._url}/f/{preparation.name}/",
@@ -139,9 +139,7 @@ class Platform:
             "failure": loop.failure,
             "snapshot": preparation.snapshot,
             "reason": preparation.reason,
-            "last_start_ms": {"total": round(start.total_ms, 3), **start.phases}
-            if (start := loop.last_start)
-            else None,
+            "last_start_ms": _milliseconds({"total": start.total_s, **start.phases}) if start is not None else None,
         }
 
     async def _bring_up(self, targets: list[str]) -> None:
@@ -241,6 +239,10 @@ async def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, platform.shut_down)
     return await platform.run(targets, host=host, port=port)
+
+
+def _milliseconds(durations_s: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(duration_s * 1e3, 3) for name, duration_s in durations_s.items()}
 
 
 def _refuse_second(settings: Settings) -> None:

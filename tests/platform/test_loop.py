@@ -1,0 +1,347 @@
+import asyncio
+
+import pytest
+
+from faas.platform.instances import Instance, State
+from faas.platform.logs import LogFile
+from faas.platform.loop import ScalingLoop, scaling_settings
+from faas.preparation import Description, EndpointRecord, Origin, Preparation
+
+
+def description(**changes):
+    values = {
+        "name": "f",
+        "target": "/app.py:f",
+        "module": "app",
+        "endpoints": (EndpointRecord("/", raw=False, streams=False),),
+        "batched": False,
+        "target_inputs": 1,
+        "max_inputs": 2,
+        "max_queue": 20,
+        "min_instances": 0,
+        "max_instances": 3,
+        "buffer_instances": 0,
+        "activation_scale": 1,
+        "scaledown_window_s": 6.0,
+        "timeout_s": 60.0,
+        "startup_timeout_s": 20.0,
+        "grace_period_s": 5.0,
+        "cpu": 1.0,
+        "memory_bytes": 2**30,
+        "env": {},
+    }
+    return Description(**values | changes)
+
+
+class FakeLauncher:
+    """Launches nothing: the test says what becomes of each instance."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.launched = []
+        self.stopped = []
+        self._changed = {}
+
+    def launch(self, preparation, log, changed):
+        made = Instance(
+            id=f"f-{len(self.launched)}",
+            function="f",
+            revision="r",
+            address=f"/nowhere/{len(self.launched)}",
+            ordered_at=self.clock(),
+        )
+        self.launched.append(made)
+        self._changed[made] = changed
+        return made
+
+    def ready(self, made):
+        made.state = State.READY
+        made.ready_at = self.clock()
+        self._changed[made](made)
+
+    def end(self, made, failure=None):
+        made.state = State.STOPPED
+        made.failure = failure
+        made.status = 1 if failure else 0
+        made.ended.set()
+        self._changed[made](made)
+
+    def leave(self, made):
+        made.state = State.DRAINING
+        self._changed[made](made)
+
+    async def stop(self, made, grace_s):
+        self.stopped.append(made)
+        if made.state is not State.STOPPED:
+            self.end(made)
+
+
+class Waiter:
+    def __init__(self, capacity):
+        self.capacity = capacity
+        self.endpoint = None
+        self.reason = None
+        capacity.concurrency.enter()
+        endpoint = capacity.acquire()
+        if endpoint is not None:
+            self.granted(endpoint)
+        else:
+            capacity.hold(self)
+
+    def granted(self, endpoint):
+        self.endpoint = endpoint
+
+    def refused(self, reason, retry_after_s):
+        self.reason = (reason, retry_after_s)
+        self.capacity.concurrency.leave()
+
+    def done(self):
+        self.capacity.concurrency.leave()
+        self.capacity.release(self.endpoint)
+
+
+class Bench:
+    """A loop under a fake clock; `run` steps it as often as it asks to be stepped."""
+
+    def __init__(self, tmp_path, **changes):
+        self.now = 1000.0
+        self.launcher = FakeLauncher(lambda: self.now)
+        origin = Origin(python="3", sources={}, distributions={})
+        preparation = Preparation(description=description(**changes), origin=origin, siblings=("f",), imports=())
+        self.imported = []
+        self.loop = ScalingLoop(
+            preparation,
+            self.launcher,
+            LogFile(tmp_path, "f"),
+            on_imported=self.imported.append,
+            clock=lambda: self.now,
+        )
+
+    async def run(self, seconds=0.0):
+        until = self.now + seconds
+        while True:
+            wait_s = self.loop.step(self.now)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            if wait_s is None or self.now + wait_s > until or seconds == 0.0:
+                self.now = until
+                return wait_s
+            self.now += max(wait_s, 0.001)
+
+    def call(self):
+        return Waiter(self.loop.capacity)
+
+    @property
+    def living(self):
+        return [made for made in self.loop.instances if made.serves]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+def test_at_zero_it_sleeps_without_a_timer(bench):
+    assert asyncio.run(bench.run()) is None
+    assert bench.launcher.launched == []
+
+
+def test_a_held_request_starts_one_instance_at_once_and_is_sent_to_it(bench):
+    async def story():
+        call = bench.call()
+        await bench.run()
+        assert len(bench.launcher.launched) == 1
+        bench.now += 0.05
+        bench.launcher.ready(bench.launcher.launched[0])
+        assert call.endpoint is not None
+        assert bench.loop.last_start.total_s == pytest.approx(0.05)
+
+    asyncio.run(story())
+
+
+def test_back_to_zero_after_the_window_and_asleep_again(bench):
+    async def story():
+        call = bench.call()
+        await bench.run()
+        bench.launcher.ready(bench.launcher.launched[0])
+        bench.now += 0.1
+        call.done()
+        await bench.run(5.0)
+        assert len(bench.living) == 1
+        await bench.run(5.0)
+        assert bench.living == []
+        assert bench.launcher.stopped == bench.launcher.launched
+        assert await bench.run(1.0) is None
+
+    asyncio.run(story())
+
+
+def test_two_callers_at_once_bring_a_second_instance(bench):
+    async def story():
+        calls = [bench.call(), bench.call()]
+        await bench.run()
+        bench.launcher.ready(bench.launcher.launched[0])
+        assert all(call.endpoint is not None for call in calls)
+        await bench.run(3.0)
+        assert len(bench.living) == 2
+
+    asyncio.run(story())
+
+
+def test_never_more_than_the_most(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, max_instances=2)
+        for _ in range(50):
+            bench.call()
+        for _ in range(5):
+            await bench.run(2.0)
+            for made in bench.launcher.launched:
+                if made.state is State.STARTING:
+                    bench.launcher.ready(made)
+        assert len(bench.living) == 2
+
+    asyncio.run(story())
+
+
+def test_the_least_is_kept_without_any_call(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, min_instances=1)
+        await bench.run(1.0)
+        bench.launcher.ready(bench.launcher.launched[0])
+        await bench.run(60.0)
+        assert len(bench.living) == 1
+
+    asyncio.run(story())
+
+
+def test_scale_to_zero_by_hand_drains_at_once_and_the_next_call_wakes_it(bench):
+    async def story():
+        call = bench.call()
+        await bench.run()
+        bench.launcher.ready(bench.launcher.launched[0])
+        call.done()
+        await bench.loop.scale(0)
+        assert bench.living == []
+        assert await bench.run(1.0) is None
+        second = bench.call()
+        await bench.run()
+        bench.launcher.ready(bench.launcher.launched[1])
+        assert second.endpoint is not None
+
+    asyncio.run(story())
+
+
+def test_scale_up_by_hand_holds_for_a_window(bench):
+    async def story():
+        await bench.loop.scale(2)
+        await bench.run(1.0)
+        assert len(bench.living) == 2
+        for made in bench.launcher.launched:
+            bench.launcher.ready(made)
+        await bench.run(4.0)
+        assert len(bench.living) == 2
+        await bench.run(20.0)
+        assert bench.living == []
+
+    asyncio.run(story())
+
+
+def test_a_drain_waits_for_what_is_in_flight(bench):
+    async def story():
+        call = bench.call()
+        await bench.run()
+        bench.launcher.ready(bench.launcher.launched[0])
+        scaling = asyncio.ensure_future(bench.loop.scale(0))
+        await asyncio.sleep(0.01)
+        assert bench.launcher.stopped == []
+        call.done()
+        await scaling
+        assert bench.launcher.stopped == bench.launcher.launched[:1]
+
+    asyncio.run(story())
+
+
+def test_starts_that_fail_back_off_and_those_who_wait_are_told_why(bench):
+    async def story():
+        first = bench.call()
+        await bench.run()
+        bench.launcher.end(bench.launcher.launched[0], failure="ImportError: no module named nope")
+        await bench.run()
+        assert first.reason is not None
+        assert "ImportError: no module named nope" in first.reason[0]
+        assert first.reason[1] >= 1
+        await bench.run(0.2)
+        assert len(bench.launcher.launched) == 1
+        bench.now += 1.0
+        second = bench.call()
+        await bench.run()
+        assert len(bench.launcher.launched) == 2
+        bench.launcher.ready(bench.launcher.launched[1])
+        assert second.endpoint is not None
+        assert bench.loop.failure is None
+
+    asyncio.run(story())
+
+
+def test_a_crash_loop_does_not_spin(bench):
+    async def story():
+        for _ in range(200):
+            bench.call()
+            await bench.run(0.1)
+            for made in list(bench.living):
+                bench.launcher.end(made, failure="boom")
+        assert len(bench.launcher.launched) <= 8  # 20 s of doubling waits from 0.5 s
+
+    asyncio.run(story())
+
+
+def test_an_instance_that_dies_is_replaced_while_calls_come(bench):
+    async def story():
+        call = bench.call()
+        await bench.run()
+        first = bench.launcher.launched[0]
+        bench.launcher.ready(first)
+        await bench.run(3.0)
+        bench.launcher.end(first, failure=None)
+        assert call.endpoint is not None
+        bench.call()
+        await bench.run()
+        assert len(bench.living) == 1
+        assert bench.living[0] is not first
+
+    asyncio.run(story())
+
+
+def test_an_instance_that_wants_to_leave_is_drained(bench):
+    async def story():
+        call = bench.call()
+        await bench.run()
+        first = bench.launcher.launched[0]
+        bench.launcher.ready(first)
+        bench.launcher.leave(first)
+        assert bench.loop.capacity.endpoints == ()
+        call.done()
+        await asyncio.sleep(0.01)
+        assert bench.launcher.stopped == [first]
+
+    asyncio.run(story())
+
+
+def test_what_calls_imported_is_told_once(bench):
+    async def story():
+        bench.call()
+        await bench.run()
+        made = bench.launcher.launched[0]
+        bench.launcher.ready(made)
+        made.imported = ["scipy"]
+        bench.launcher.end(made)
+        assert bench.imported == [["scipy"]]
+
+    asyncio.run(story())
+
+
+def test_the_mapping_to_knatives_settings():
+    settings = scaling_settings(description(target_inputs=8, scaledown_window_s=90.0, min_instances=1))
+    assert (settings.total, settings.utilization, settings.target_burst_capacity) == (8.0, 1.0, -1)
+    assert (settings.stable_window_s, settings.retention_s) == (60, 30.0)
+    assert (settings.min_scale, settings.max_scale, settings.initial_scale) == (1, 3, 0)
