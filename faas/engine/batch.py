@@ -43,13 +43,15 @@ class Report:
 
     `queued_s` is the sum over its items. `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time
     there (0.0 on the event loop, where it would be others' too). `runs` are size and seconds of each run that went
-    well; streams count as one. `pending` are the outcomes that still have to be handed to their calls.
+    well (streams count as one); `num_runs` counts those that raised as well. `pending` are the outcomes that still
+    have to be handed to their calls.
     """
 
     num_items: int
     queued_s: float
     exec_s: float = 0.0
     cpu_s: float = 0.0
+    num_runs: int = 0
     runs: list[tuple[int, float]] = field(default_factory=list)
     pending: list[Attempt] = field(default_factory=list)
 
@@ -123,30 +125,35 @@ class Batch:
                 await self._run_group(group)
             while self._streams:
                 await self._advance(self._streams[0])
-            if self._work.streams:
+            if self._work.streams and self._report.num_runs:
                 self._report.runs = [(self._report.num_items, self._report.exec_s)]
         finally:
             for stream in self._streams:
                 await self._hands.close(stream.source)
 
     async def _run_group(self, group: list[Call]) -> None:
-        plan = isolation.attempts(group, isolate=self._shape.isolate)
-        tried: Sequence[Call] = next(plan)
-        while True:
-            error = await self._attempt(tried)
-            if error is not None and isolation.out_of_memory(error):
-                traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
-            try:
-                tried = plan.send(error)
-            except StopIteration as end:
-                failed: list[isolation.Failed[Call]] = end.value
-                break
+        error = await self._attempt(group)
+        if error is None:
+            return
+        failed = [isolation.Failed(group, error)]
+        if self._shape.isolate:
+            failed = await self._isolate(group, error)
         now = self._clock()
         for some in failed:
             values = [Raised(shared(some.error, len(some.items), self._work.title)) for _ in some.items]
             self._report.pending.append(Attempt(some.items, values, self._began_at, now))
         if self._work.streams and failed:
             await self._hands.answer(self._take_pending())
+
+    async def _isolate(self, group: list[Call], error: BaseException) -> list[isolation.Failed[Call]]:
+        plan = isolation.reruns(group, error)
+        try:
+            tried = next(plan)
+            while True:
+                tried = plan.send(await self._attempt(tried))
+        except StopIteration as end:
+            failed: list[isolation.Failed[Call]] = end.value
+            return failed
 
     async def _attempt(self, calls: Sequence[Call]) -> BaseException | None:
         """Run the handler over the calls that still have somebody waiting. Returns what it raised."""
@@ -160,12 +167,15 @@ class Batch:
         set_gradients(self._work.grad)
         started_at = self._clock()
         self._began_at = self._began_at or started_at
+        self._report.num_runs += 1
         try:
             returned = await self._hands.call(self._work.arguments(padded))
             first = await self._hands.step(returned) if self._work.streams else None
         except BaseException as error:
             if self._hands.stopped(error):
                 raise
+            if isolation.out_of_memory(error):
+                traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
             return error
         ended_at = self._clock()
         self._report.runs.append((num_items, ended_at - started_at))

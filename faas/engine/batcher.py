@@ -24,12 +24,11 @@ from faas.engine.observer import Observer
 from faas.engine.outcomes import settle
 from faas.engine.policy import Outlook, Rules, Run, WaitUntil, decide
 from faas.engine.queue import CallQueue
+from faas.engine.quiet import STOPPING_S, Quiet
 from faas.messages import Call
 
 _CONFIDENT: Final = 3
 """Batches that must have been seen before an item is refused on the latency model's word."""
-
-_STOPPING_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class Batcher:
         self._max_queue = max_queue
         self._clock = clock
         self._observer = observer
-        self._concurrency = Concurrency(rules.wait_s)
+        self._concurrency = Concurrency(rules.wait_s, rules.max_batch_size)
         self._outlook = Outlook(self._concurrency, self.latency)
         self._queue = CallQueue(self._due, num_levels=rules.num_levels)
         self._deadlines = Deadlines(clock, self._expire)
@@ -68,7 +67,7 @@ class Batcher:
         self._gathering = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._quiet = asyncio.Event()
+        self._quiet = Quiet()
 
     @property
     def num_queued(self) -> int:
@@ -107,10 +106,7 @@ class Batcher:
         self._outlook = dataclasses.replace(self._outlook, ending=True)
         self._wake()
         self._note_quiet()
-        try:
-            async with asyncio.timeout(grace_s):
-                await self._quiet.wait()
-        except TimeoutError:
+        if not await self._quiet.within(grace_s):
             self._fail_all(refusals.stopped)
 
     async def close(self) -> None:
@@ -120,7 +116,7 @@ class Batcher:
         self._deadlines.close()
         self._executor.lease.withdraw(self._granted)
         if self._running and self._executor.forgo():
-            await asyncio.wait([asyncio.ensure_future(self._quiet.wait())], timeout=_STOPPING_S)
+            await self._quiet.within(STOPPING_S)
 
     def _due(self, call: Call) -> float:
         return min(call.context.deadline, call.queued_at + self._rules.slo_s)
@@ -211,7 +207,7 @@ class Batcher:
             for attempt in report.pending:
                 settle(attempt)
             report.pending = []
-            if self._observer is not None and report.runs:
+            if self._observer is not None and report.num_runs:
                 self._observer.batch_done(report)
         except Exception:
             _log.exception("the outcomes of a batch could not be handed out")
@@ -260,7 +256,7 @@ class Batcher:
 
     def _note_quiet(self) -> None:
         if self._outlook.ending and not self._running and not len(self._queue):
-            self._quiet.set()
+            self._quiet.note()
 
     def _set_timer(self, moment: float | None) -> None:
         if self._timer is not None:

@@ -20,8 +20,9 @@ class Concurrency:
     alone for twice as many batches as before, at most 64.
     """
 
-    def __init__(self, wait_s: float) -> None:
+    def __init__(self, wait_s: float, max_batch_size: int) -> None:
         self._wait_s = wait_s
+        self._max_batch_size = max_batch_size
         self._num_recent = 1
         self._idle_since = float("-inf")
         self._failures = 0
@@ -29,7 +30,7 @@ class Concurrency:
 
     def ended(self, num_items: int, num_queued: int, now: float) -> None:
         """Learn that a batch ended, and how many waited at that moment."""
-        self._num_recent = num_items + num_queued
+        self._num_recent = min(self._max_batch_size, num_items + num_queued)
         self._idle_since = now
         self._distrusted_batches = max(0, self._distrusted_batches - 1)
 
@@ -44,7 +45,7 @@ class Concurrency:
             self._num_recent = num
 
     def expected(self, oldest_at: float) -> int:
-        """Return how many items are likely in play, given when the longest-waiting one came."""
+        """Return how many items are worth waiting for, a full batch at most, given when the oldest one came."""
         return self._num_recent if oldest_at - self._idle_since <= self._wait_s else 1
 
     def gather_from(self, oldest_at: float) -> float:

@@ -9,18 +9,16 @@ from faas.clock import Clock, monotonic
 from faas.engine import refusals
 from faas.engine.batch import Batch, Report, Shape
 from faas.engine.deadlines import Deadlines
-from faas.engine.executor import LoopHands
 from faas.engine.gradients import set_gradients
+from faas.engine.hands import LoopHands
 from faas.engine.outcomes import Raised, end, presentable
 from faas.engine.queue import CallQueue
+from faas.engine.quiet import STOPPING_S, Quiet
 from faas.engine.work import Work
 from faas.messages import Call
 
 _LATEST: Final = 0.05
 """The weight of the latest call in the mean time of a call."""
-
-_STOPPING_S: Final = 1.0
-"""How long `close` waits for handlers that it has cancelled."""
 
 
 class Direct:
@@ -40,7 +38,7 @@ class Direct:
         self._stopped: set[Call] = set()
         self._mean_s = 0.0
         self._ending = False
-        self._quiet = asyncio.Event()
+        self._quiet = Quiet()
 
     @property
     def num_queued(self) -> int:
@@ -88,20 +86,13 @@ class Direct:
         """See `Engine`."""
         self._ending = True
         self._note_quiet()
-        try:
-            async with asyncio.timeout(grace_s):
-                await self._quiet.wait()
-        except TimeoutError:
+        if not await self._quiet.within(grace_s):
             self._fail_all()
 
     async def close(self) -> None:
         """See `Engine`."""
         await self.drain(0)
-        try:
-            async with asyncio.timeout(_STOPPING_S):
-                await self._quiet.wait()
-        except TimeoutError:
-            pass  # a handler that swallows its cancellation is left behind
+        await self._quiet.within(STOPPING_S)
         self._deadlines.close()
 
     def _fill(self) -> None:
@@ -179,4 +170,4 @@ class Direct:
 
     def _note_quiet(self) -> None:
         if self._ending and not self._running and not len(self._queue):
-            self._quiet.set()
+            self._quiet.note()

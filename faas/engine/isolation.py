@@ -32,20 +32,16 @@ def max_reruns(num_items: int) -> int:
     return 2 * math.ceil(math.log2(num_items)) + FEW if num_items > 1 else 0
 
 
-def attempts(items: Sequence[T], *, isolate: bool) -> Plan[T]:
-    """Plan the runs of one batch.
+def reruns(items: Sequence[T], error: BaseException) -> Plan[T]:
+    """Plan what to run again after a batch of `items` raised `error`.
 
     Yields what to run next and is sent None, or what that run raised. Returns those who failed; all others have had
-    a run that went well. The first run is the whole batch. Where it raised and `isolate` is set, halves are re-run,
-    larger groups first, until each bad item has raised alone or `max_reruns` are used up. A right half is not run as
-    a whole where its left went well, since it must hold the fault. Running out of memory is not an item's fault: such
-    a group is halved once, and what fails again fails together.
+    a run that went well. Halves are re-run, larger groups first, until each bad item has raised alone or `max_reruns`
+    are used up. A right half is not run as a whole where its left went well, since it must hold the fault. Running out
+    of memory is not an item's fault: such a group is halved once, and what fails again fails together.
     """
-    error = yield items
-    if error is None:
-        return []
     failed: list[Failed[T]] = []
-    left = max_reruns(len(items)) if isolate else 0
+    left = max_reruns(len(items))
     groups = deque([Failed(items, error)])
     while groups:
         group = groups.popleft()
@@ -63,10 +59,10 @@ def attempts(items: Sequence[T], *, isolate: bool) -> Plan[T]:
                 failed.append(Failed(half, group.error))
                 continue
             left -= 1
-            error = yield half
-            suspect = error is None and not memory
-            if error is not None:
-                (failed if memory and out_of_memory(error) else groups).append(Failed(half, error))
+            raised = yield half
+            suspect = raised is None and not memory
+            if raised is not None:
+                (failed if memory and out_of_memory(raised) else groups).append(Failed(half, raised))
     return failed
 
 

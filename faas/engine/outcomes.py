@@ -23,7 +23,7 @@ class Raised:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attempt:
     """One run of the handler and the values of its `calls`, in order; of a stream, one step of it."""
 
@@ -78,6 +78,8 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
     Raises:
         HandlerError: it is of another kind or length; says both.
     """
+    if type(returned) is list and len(returned) == num_items:  # nearly always
+        return returned
     sized = hasattr(returned, "__len__") and hasattr(returned, "__getitem__")
     table = hasattr(returned, "columns")  # iterating over a data frame gives its columns, not its rows
     if isinstance(returned, _NO_SEQUENCES) or not sized or table or getattr(returned, "shape", None) == ():

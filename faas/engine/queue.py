@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -33,12 +34,13 @@ class CallQueue:
         self._num_levels = num_levels
         self._heap: list[tuple[int, float, int, Call]] = []
         self._num_pushed = 0
-        self._num_dead = 0
-        self._oldest_at: float | None = None
-        self._earliest_due: float | None = None
+        self._num = 0
+        # None: a call that held the figure has gone, and it is worked out again when somebody asks.
+        self._oldest_at: float | None = math.inf
+        self._earliest_due: float | None = math.inf
 
     def __len__(self) -> int:
-        return len(self._heap) - self._num_dead
+        return self._num
 
     def __iter__(self) -> Iterator[Call]:
         """Yield the calls that wait, in no order."""
@@ -46,6 +48,7 @@ class CallQueue:
 
     def push(self, call: Call) -> None:
         """Add a call whose `queued_at` is set."""
+        self._num += 1
         self._num_pushed += 1
         level = min(max(call.priority, 1), self._num_levels)
         heapq.heappush(self._heap, (level, self._order(call), self._num_pushed, call))
@@ -56,33 +59,34 @@ class CallQueue:
 
     def pop(self) -> Call | None:
         """Take the next call that is not done; None when nothing waits."""
-        self._oldest_at = self._earliest_due = None
         while self._heap:
             call = heapq.heappop(self._heap)[-1]
             if not call.done:
+                self._gone()
                 return call
-            self._num_dead -= 1
         return None
 
     def discard(self) -> None:
         """Say that one of the calls here is done."""
-        self._num_dead += 1
-        self._oldest_at = self._earliest_due = None
-        if self._num_dead > max(_FEW_DEAD, len(self)):
+        self._gone()
+        if len(self._heap) > 2 * self._num + _FEW_DEAD:
             self._heap = [entry for entry in self._heap if not entry[-1].done]
             heapq.heapify(self._heap)
-            self._num_dead = 0
 
     @property
     def oldest_at(self) -> float:
         """When the call that has waited longest came; infinity when nothing waits."""
         if self._oldest_at is None:
-            self._oldest_at = min((call.queued_at for call in self), default=float("inf"))
+            self._oldest_at = min((call.queued_at for call in self), default=math.inf)
         return self._oldest_at
 
     @property
     def earliest_due(self) -> float:
         """The first moment by which one of the answers must be there; infinity when nothing waits."""
         if self._earliest_due is None:
-            self._earliest_due = min(map(self._due, self), default=float("inf"))
+            self._earliest_due = min(map(self._due, self), default=math.inf)
         return self._earliest_due
+
+    def _gone(self) -> None:
+        self._num -= 1
+        self._oldest_at = self._earliest_due = None if self._num else math.inf
