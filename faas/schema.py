@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -30,7 +31,7 @@ class Parameter:
     raw: bool = False
     library: str | None = None
 
-    @property
+    @cached_property
     def is_object(self) -> bool:
         """Whether a JSON object is this parameter's own value."""
         return hints.is_object(self.type)

@@ -14,7 +14,7 @@ from faas.runtime import Runtime
 from faas.server import docs, page, probes
 from faas.server.headers import RequestIds
 from faas.server.invoke import Invoke
-from faas.server.line import KEY, Line
+from faas.server.line import KEY, Line, Watches
 
 
 def build(runtime: Runtime) -> ASGIApp:
@@ -26,8 +26,8 @@ def build(runtime: Runtime) -> ASGIApp:
     Raises:
         SettingError: an entry of `middleware` is neither an ASGI class nor a pair of one and its keywords.
     """
-    ids = RequestIds()
-    posts: dict[str, ASGIApp] = {e.path: Invoke(runtime, e, ids) for e in runtime.function.endpoints}
+    ids, watches = RequestIds(), Watches(runtime.clock)
+    posts: dict[str, ASGIApp] = {e.path: Invoke(runtime, e, ids, watches) for e in runtime.function.endpoints}
     if "/" in posts:
         posts.setdefault("/predict", posts["/"])
     others = probes.Other(("POST", "OPTIONS"), ids)

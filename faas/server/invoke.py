@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,7 +15,7 @@ from faas.runtime import Runtime
 from faas.server import headers as stated
 from faas.server import media, multipart, stream
 from faas.server.body import Body
-from faas.server.line import Watch
+from faas.server.line import Watches
 from faas.server.problem import CLIENT_CLOSED, Problem
 from faas.server.refusal import Pairs, reply
 from faas.server.timing import cold_start, server_timing
@@ -28,23 +27,26 @@ _BYTES: Final = (b"content-type", media.BYTES)
 _WARM: Final = (b"x-cold-start", b"0")
 _COLD: Final = (b"x-cold-start", b"1")
 _BATCH_SIZES: Final = [(b"x-batch-size", b"%d" % size) for size in range(257)]
+_STATED: Final = frozenset((stated.TIMEOUT_MS, stated.PRIORITY))
 _NOTHING: Final = object()
 
 
 class Invoke:
     """Answers the calls of one endpoint."""
 
-    def __init__(self, runtime: Runtime, endpoint: Endpoint, ids: stated.RequestIds) -> None:
+    def __init__(self, runtime: Runtime, endpoint: Endpoint, ids: stated.RequestIds, watches: Watches) -> None:
         calls = runtime.function.spec.calls
         self._runtime = runtime
         self._metrics = runtime.metrics
         self._clock = runtime.clock
         self._ids = ids
+        self._watches = watches
         self._path = endpoint.path
         self._signature = endpoint.signature
         self._raw = endpoint.signature.raw
         self._fields = endpoint.signature.fields
         self._streams = endpoint.signature.streams
+        self._alone = endpoint.signature.kind.startswith("async") and not endpoint.signature.batched
         self._wants_context = endpoint.signature.context is not None
         self._limit = calls.max_payload_bytes
         self._timeout_s = calls.timeout_s
@@ -58,14 +60,13 @@ class Invoke:
         request_id = self._ids.of(headers.get(stated.REQUEST_ID))
         body = Body(receive, headers, self._limit)
         call: Call | None = None
-        watch: Watch | None = None
         self._metrics.num_inflight += 1
         try:
             try:
                 self._runtime.admit()
                 kwargs = await self._decode(headers, body)
                 call = self._call(kwargs, headers, request_id, arrived_at)
-                watch = Watch(call, scope, receive, asyncio.get_running_loop())
+                self._watches.add(call, scope, receive)
                 if media.EVENTS in headers.get(b"accept", b""):
                     status = await self._stream(call, headers, request_id, send)
                 else:
@@ -79,9 +80,8 @@ class Invoke:
             self._count(call, status, arrived_at)
         finally:
             self._metrics.num_inflight -= 1
-            if watch is not None:
-                watch.close()
-            if call is not None and not call.done:
+            if call is not None:
+                self._watches.remove(call)
                 call.leave()
 
     async def _decode(self, headers: Mapping[bytes, bytes], body: Body) -> dict[str, Any]:
@@ -94,14 +94,17 @@ class Invoke:
         return self._signature.decode(data if form.charset is None else media.to_utf8(data, form.charset))
 
     def _call(self, kwargs: dict[str, Any], headers: dict[bytes, bytes], request_id: bytes, arrived_at: float) -> Call:
+        timeout_s, priority = self._timeout_s, 1
+        if not _STATED.isdisjoint(headers):
+            timeout_s, priority = stated.timeout_s(headers, timeout_s), stated.priority(headers)
         context = Context(
             request_id.decode(),
             stated.Headers(headers) if self._wants_context else NO_HEADERS,
-            deadline=arrived_at + stated.timeout_s(headers, self._timeout_s),
+            deadline=arrived_at + timeout_s,
             model_version=self._runtime.version,
             clock=self._clock,
         )
-        return Call(kwargs, context, stated.priority(headers))
+        return Call(kwargs, context, priority)
 
     async def _payload(self, call: Call) -> tuple[tuple[bytes, bytes], bytes]:
         """Return the answer's content type and body."""
@@ -173,6 +176,8 @@ class Invoke:
         now = self._clock()
         if call is not None and status == 200:
             self._metrics.answered(call, arrived_at, now)
+            if self._alone:
+                self._metrics.batch_size.observe(1)
             self._runtime.answered()
         else:
             self._metrics.failed(status, arrived_at, now)

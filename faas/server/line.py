@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope
 
+from faas.clock import Clock, monotonic
 from faas.messages import Call
 
 KEY: Final = "faas.line"
@@ -56,29 +57,47 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-class Watch:
-    """Tells a call when its caller leaves. It begins late, so that short calls do not pay for it."""
+class Watches:
+    """Tells calls when their callers leave, of one instance.
 
-    __slots__ = ("_call", "_listening", "_receive", "_scope", "_timer")
+    Listening begins `WATCH_AFTER_S` after a call was added, so that short calls pay for a dictionary entry and nothing
+    more: one timer serves them all.
+    """
 
-    def __init__(self, call: Call, scope: Any, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
-        self._call = call
-        self._scope = scope
-        self._receive = receive
-        self._listening: asyncio.Task[None] | None = None
-        self._timer = loop.call_later(WATCH_AFTER_S, self._begin)
+    __slots__ = ("_clock", "_listening", "_timer", "_waiting")
 
-    def close(self) -> None:
-        """Stop watching."""
-        if self._listening is None:
-            self._timer.cancel()
-        else:
-            self._listening.cancel()
+    def __init__(self, clock: Clock = monotonic) -> None:
+        self._clock = clock
+        self._waiting: dict[Call, tuple[float, Scope, Receive]] = {}  # in the order in which they came
+        self._listening: dict[Call, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
-    def _begin(self) -> None:
-        self._listening = asyncio.get_running_loop().create_task(self._listen())
+    def add(self, call: Call, scope: Scope, receive: Receive) -> None:
+        """Watch a call whose request has been read to its end."""
+        self._waiting[call] = (self._clock(), scope, receive)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._look)
 
-    async def _listen(self) -> None:
-        line: Line | None = self._scope.get(KEY)
-        await (_until_gone(self._receive) if line is None else line.gone())
-        self._call.leave()
+    def remove(self, call: Call) -> None:
+        """Stop watching a call that was added."""
+        if self._waiting.pop(call, None) is None:
+            self._listening.pop(call).cancel()
+
+    def _look(self) -> None:
+        """Begin to listen for the calls that are old enough; the timer is set again for the next one."""
+        self._timer = None
+        loop, now = asyncio.get_running_loop(), self._clock()
+        while self._waiting:
+            call, (added_at, scope, receive) = next(iter(self._waiting.items()))
+            wait_s = added_at + WATCH_AFTER_S - now
+            if wait_s > 0.0:
+                self._timer = loop.call_later(wait_s, self._look)
+                return
+            del self._waiting[call]
+            self._listening[call] = loop.create_task(_listen(call, scope, receive))
+
+
+async def _listen(call: Call, scope: Scope, receive: Receive) -> None:
+    line: Line | None = scope.get(KEY)
+    await (_until_gone(receive) if line is None else line.gone())
+    call.leave()
