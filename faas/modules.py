@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-_OURS = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+_OURS = ("faas", "snapshot", "warmpool", "deploy", "loadgen")
+_HOME = Path(__file__).absolute().parents[1]
 
 
 def of_user() -> list[ModuleType]:
-    """Return the loaded modules whose files lie neither in the installation nor in this package."""
+    """Return the loaded modules whose files lie neither in the installation nor in our own packages."""
     return [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and is_users(m)]
 
 
@@ -29,9 +30,7 @@ def installed() -> list[str]:
 def is_users(module: ModuleType) -> bool:
     """Tell whether a module was written by the user: it has a file, and the file lies in no installation."""
     file = getattr(module, "__file__", None)
-    if module.__name__.partition(".")[0] in _OURS and module.__name__.partition(".")[0] != "handlers":
-        return False
-    return bool(file) and not _is_installed(str(file))
+    return isinstance(file, str) and file.startswith("/") and not _is_installed(file)
 
 
 def _importable(name: str) -> bool:
@@ -40,12 +39,12 @@ def _importable(name: str) -> bool:
 
 @cache
 def _is_installed(file: str) -> bool:
-    path = Path(file).absolute()
-    return any(root in path.parents for root in _roots())
+    parents = Path(file).parents
+    return any(root in parents for root in _roots())
 
 
 @cache
 def _roots() -> tuple[Path, ...]:
     paths = sysconfig.get_paths()
     places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return tuple(Path(p).absolute() for p in places)
+    return tuple(Path(p).absolute() for p in places) + tuple(_HOME / name for name in _OURS)

@@ -118,6 +118,7 @@ async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # no folder of the user may stand in for one of our packages
             "-m",
             "faas.preparing",
             stdin=asyncio.subprocess.PIPE,
