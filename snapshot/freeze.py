@@ -71,7 +71,7 @@ def freeze(
 
 def _modules(pickler: "SkeletonPickler") -> set[str]:
     builders = {_BUILDERS[source.form] for source in pickler.sources if source.form in _BUILDERS}
-    return builders | {module for module in pickler.modules if isinstance(module, str)}
+    return builders | pickler.modules
 
 
 class _Digesting:

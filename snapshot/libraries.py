@@ -1,5 +1,6 @@
 """Versions of the installed libraries that an object graph refers to."""
 
+import functools
 import os
 import re
 import sys
@@ -11,16 +12,23 @@ def distributions_of(modules: Iterable[str]) -> dict[str, str]:
 
     The standard library, this package itself and modules that belong to no distribution (the user's own) are left out.
     """
-    # Local: only freezing maps modules to distributions, and the map takes longer to build than a thaw.
-    from importlib import metadata
+    from importlib import metadata  # local: slow, and only freezing asks
 
-    owners = metadata.packages_distributions()
+    owners = _distributions_by_package(tuple(sys.path))
     names: set[str] = set()
     for module in modules:
         top = module.partition(".")[0]
         if top != __package__ and top not in sys.stdlib_module_names:
             names.update(_owners_of(module, owners.get(top, [])))
     return {name: metadata.version(name) for name in sorted(names)}
+
+
+@functools.cache
+def _distributions_by_package(search_path: tuple[str, ...]) -> Mapping[str, list[str]]:
+    """Importable name -> distributions that provide it; the search path is what the answer is cached for."""
+    from importlib import metadata  # local: as above
+
+    return metadata.packages_distributions()
 
 
 def _owners_of(module: str, candidates: list[str]) -> list[str]:

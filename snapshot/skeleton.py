@@ -4,6 +4,8 @@ Tensors and arrays leave by a numbered reference. Everything else pickles as usu
 be imported by value. Imported for freezing alone: cloudpickle takes longer to import than many a thaw.
 """
 
+import contextlib
+import importlib
 import io
 import pickle
 import sys
@@ -60,11 +62,11 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
     def persistent_id(self, one: Any) -> int | str | None:
         """Called by pickle for every object: its reference number when it is taken out."""
         kind = type(one)
-        self.modules.add(kind.__module__)
+        self._meet(kind.__module__)
         if kind is FunctionType or kind is BuiltinFunctionType or isinstance(one, type):
-            self.modules.add(one.__module__)
+            self._meet(one.__module__)
         elif kind is ModuleType:
-            self.modules.add(one.__name__)
+            self._meet(one.__name__)
         take_out = self._take_out.get(kind)
         return take_out(one) if take_out else None
 
@@ -77,10 +79,19 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             if _is_array(one) and not one.dtype.hasobject:
                 return arrays.with_dtype, (_Bare(arrays.as_void(one)), one.dtype)
         elif tensors.is_typed_storage(one):
-            return tensors.typed_storage, (one.untyped(), one.dtype)
+            return tensors.typed_storage, (one._untyped_storage, one.dtype)
         elif reduce := find_reducer(kind, _BUILT_IN):
             return reduce(one)
         return super().reducer_override(one)
+
+    def _meet(self, module: str) -> None:
+        if module in self.modules or not isinstance(module, str):
+            return
+        self.modules.add(module)
+        if module not in sys.modules:
+            # What it defines goes by reference only when it is loaded, and a lazy package may not have loaded it yet.
+            with contextlib.suppress(Exception):
+                importlib.import_module(module)
 
     def _plain_array(self, array: Any) -> int | None:
         return self._array(array) if arrays.is_plain(array) else None
