@@ -1,0 +1,99 @@
+"""The one-box platform under measurement: `faas up`, and what its control socket and its activator answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from benchmarks.load import UnansweredError
+from benchmarks.processes import Server, free_port, running
+from loadgen import Workload
+from loadgen.client import Client
+from loadgen.sample import Sample
+
+_LOOK_EVERY_S = 0.02  # the control interface answers, it does not call back
+_SETTLE_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls one function of the platform, over a connection that is kept."""
+
+    client: Client
+    body: bytes
+
+    async def call(self) -> Sample:
+        """Send one request and return its sample. Raises UnansweredError unless it is answered with 200."""
+        sample = await self.client.send(self.body)
+        if sample.status != 200:
+            raise UnansweredError(f"status {sample.status}, {sample.error or sample.outcome}")
+        return sample
+
+    async def wake(self) -> Sample:
+        """Do as `call` does; raise UnansweredError too when the answer does not say that an instance was woken."""
+        sample = await self.call()
+        if not sample.cold:
+            raise UnansweredError("the answer does not say X-Cold-Start: 1, so nothing was woken")
+        return sample
+
+
+@dataclass(frozen=True)
+class Box:
+    """A running platform."""
+
+    server: Server
+    url: str
+    control: aiohttp.ClientSession
+
+    def url_of(self, name: str) -> str:
+        """Return where a function answers."""
+        return f"{self.url}/f/{name}/"
+
+    @asynccontextmanager
+    async def caller(self, name: str, value: Any) -> AsyncIterator[Caller]:
+        """Yield a caller of one function with `value` as JSON."""
+        workload = Workload.json(self.url_of(name), [value])
+        async with Client(workload, timeout_s=120.0) as client:
+            yield Caller(client, workload.bodies[0])
+
+    async def scale(self, name: str, num_instances: int) -> None:
+        """Do as `faas scale NAME N` does; instances that must go have gone when it returns."""
+        url = f"http://control/functions/{name}/scale"
+        async with self.control.post(url, json={"instances": num_instances}) as response:
+            response.raise_for_status()
+
+    async def instances(self, name: str) -> list[dict[str, Any]]:
+        """Return what `faas ps --json` tells of one function's instances."""
+        async with self.control.get("http://control/instances") as response:
+            response.raise_for_status()
+            return [made for made in await response.json() if made["function"] == name]
+
+    async def until_instances(self, name: str, num: int) -> list[dict[str, Any]]:
+        """Wait until a function has this many instances and all are ready; return them. Raises TimeoutError."""
+        async with asyncio.timeout(_SETTLE_WITHIN_S):
+            while True:
+                found = await self.instances(name)
+                if len(found) == num and all(made["state"] == "ready" for made in found):
+                    return found
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+
+@asynccontextmanager
+async def running_box(home: Path, *targets: str) -> AsyncIterator[Box]:
+    """Run the platform with these targets for as long as the context lasts; it takes calls when the context begins.
+
+    Snapshots that `home` does not hold yet are made first.
+    """
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = ["-m", "faas.cli.main", "up", *targets, "--port", str(port)]
+    async with AsyncExitStack() as owned:
+        server = await owned.enter_async_context(running("faas up", command, home / "up.log", FAAS_HOME=str(home)))
+        await server.until_answers(f"{url}/readyz")
+        connector = aiohttp.UnixConnector(path=str(home / "run" / "control.sock"))
+        control = await owned.enter_async_context(aiohttp.ClientSession(connector=connector))
+        yield Box(server, url, control)

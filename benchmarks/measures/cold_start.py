@@ -1,0 +1,129 @@
+"""A start of the handler the plain way, `import torch` alone, and a call that wakes the same handler from zero."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+
+from benchmarks.area import Bench
+from benchmarks.box import Box, Caller, running_box
+from benchmarks.processes import ROOT, child_environment
+from benchmarks.rows import Row, at_least
+from loadgen.sample import Sample
+
+SENTENCE = "a sentence to warm up with"
+_AT_LEAST_OF_PLAIN = 40.0
+_AT_LEAST_OF_IMPORT_TORCH = 12.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """One way to a first answer: milliseconds in all, as the caller sees it, and of each phase in its order."""
+
+    total_ms: float
+    phases_ms: dict[str, float]
+
+    @property
+    def rest_ms(self) -> float:
+        """What no phase accounts for."""
+        return self.total_ms - sum(self.phases_ms.values())
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Starts that were measured in turns. `first` is the first wake-up after the platform came up, apart."""
+
+    first: Start
+    plain: list[Start] = field(default_factory=list)
+    import_torch_ms: list[float] = field(default_factory=list)
+    woken: list[Start] = field(default_factory=list)
+
+
+async def measure(bench: Bench) -> list[Row]:
+    num_rounds, num_wakes_each = bench.choose((5, 8), (1, 5))
+    async with running_box(bench.home, "handlers.embed") as box:
+        found = await compare(box, "embed", num_rounds, num_wakes_each)
+    return _rows(found)
+
+
+async def compare(box: Box, name: str, num_rounds: int, num_wakes_each: int) -> Starts:
+    """Start the plain way once, import torch once and wake up several times, in each of several rounds."""
+    async with box.caller(name, SENTENCE) as caller:
+        await box.scale(name, 0)
+        found = Starts(first=_woken(await caller.wake()))
+        await plain_start()  # so that files are in the page cache and modules compiled, as they are for the platform
+        for _ in range(num_rounds):
+            found.plain.append(await plain_start())
+            found.import_torch_ms.append(await _import_torch_ms())
+            found.woken.extend([await _wake(box, caller, name) for _ in range(num_wakes_each)])
+    return found
+
+
+async def plain_start() -> Start:
+    """Start a fresh interpreter and return how long it took to the first answer, less the decorator's import."""
+    began_at = time.monotonic()
+    process = await _python("-m", "benchmarks.plain.embed", repr(began_at))
+    assert process.stdout is not None
+    line = await process.stdout.readline()
+    total_ms = (time.monotonic() - began_at) * 1e3
+    if await process.wait() != 0:
+        raise RuntimeError(f"benchmarks.plain.embed ended with status {process.returncode}")
+    phases_ms = json.loads(line)
+    return Start(total_ms - phases_ms.pop("decorator"), phases_ms)
+
+
+async def _import_torch_ms() -> float:
+    began_at = time.monotonic()
+    process = await _python("-c", "import torch")
+    if await process.wait() != 0:
+        raise RuntimeError(f"`import torch` ended with status {process.returncode}")
+    return (time.monotonic() - began_at) * 1e3
+
+
+async def _python(*arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=ROOT,
+        env=child_environment({}),
+    )
+
+
+async def _wake(box: Box, caller: Caller, name: str) -> Start:
+    await box.scale(name, 0)
+    return _woken(await caller.wake())
+
+
+def _woken(sample: Sample) -> Start:
+    return Start((sample.done_at - sample.sent_at) * 1e3, dict(sample.phases_ms))
+
+
+def median_phases_ms(starts: Iterable[Start]) -> dict[str, float]:
+    """Return the median of each phase over several starts, and of what no phase accounts for."""
+    starts = list(starts)
+    names = dict.fromkeys(name for start in starts for name in start.phases_ms)
+    phases = {name: median(start.phases_ms.get(name, 0.0) for start in starts) for name in names}
+    return phases | {"the rest": median(start.rest_ms for start in starts)}
+
+
+def median_ms(starts: Iterable[Start]) -> float:
+    """Return the median of the whole."""
+    return median(start.total_ms for start in starts)
+
+
+def _rows(found: Starts) -> list[Row]:
+    plain_ms, woken_ms, torch_ms = median_ms(found.plain), median_ms(found.woken), median(found.import_torch_ms)
+    return [
+        Row("plain start to the first answer, p50", plain_ms, "ms"),
+        *(Row(f"plain start: {name}", ms, "ms") for name, ms in median_phases_ms(found.plain).items()),
+        Row("import torch alone, p50", torch_ms, "ms"),
+        Row("first wake-up of the platform", found.first.total_ms, "ms"),
+        Row("woken from zero, p50", woken_ms, "ms"),
+        *(Row(f"woken from zero: {name}", ms, "ms") for name, ms in median_phases_ms(found.woken).items()),
+        Row("plain start over woken from zero", plain_ms / woken_ms, "times", at_least(_AT_LEAST_OF_PLAIN)),
+        Row("import torch over woken from zero", torch_ms / woken_ms, "times", at_least(_AT_LEAST_OF_IMPORT_TORCH)),
+    ]

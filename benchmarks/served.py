@@ -1,0 +1,54 @@
+"""One function served in one process, by `faas serve`, or a peer's server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.processes import Server, free_port, running
+
+# One thread for the model: its CPU is then that of the thread inside `predict`, and nothing else is.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server and where it answers."""
+
+    server: Server
+    url: str
+
+    async def metric(self, name: str) -> float:
+        """Return the sum of a metric's samples of exactly this name."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}metrics") as response:
+            families = text_string_to_metric_families(await response.text())
+        return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+
+@asynccontextmanager
+async def faas_serve(target: str, home: Path, body: Any) -> AsyncIterator[Served]:
+    """Serve a function for as long as the context lasts; it has answered `body` once."""
+    port = free_port()
+    command = ["-m", "faas.cli.main", "serve", target, "--port", str(port)]
+    async with _served(f"faas serve {target}", command, home, port, body) as served:
+        yield served
+
+
+@asynccontextmanager
+async def peer(name: str, home: Path, body: Any) -> AsyncIterator[Served]:
+    """Run `benchmarks.peers.NAME` for as long as the context lasts; it has answered `body` once."""
+    port = free_port()
+    async with _served(name, ["-m", f"benchmarks.peers.{name}", str(port)], home, port, body) as served:
+        yield served
+
+
+@asynccontextmanager
+async def _served(name: str, command: list[str], home: Path, port: int, body: Any) -> AsyncIterator[Served]:
+    url = f"http://127.0.0.1:{port}/"
+    async with running(name, command, home / f"{port}.log", FAAS_HOME=str(home), **_ONE_THREAD) as server:
+        await server.until_answers(url, body)
+        yield Served(server, url)
