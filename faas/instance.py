@@ -130,9 +130,8 @@ class _Instance:
             return status
         finally:
             watch.cancel()
-            late = [name for name in modules.installed() if name not in self._known] if self._known else []
-            if late:
-                self._tell(Imported(late))
+            if self._known and len(sys.modules) > len(self._known):
+                self._tell(Imported([name for name in modules.installed() if name not in self._known]))
 
     def _load(self) -> None:
         """Make the handler's state: from the snapshot if there is one that thaws, else by `setup()`."""
@@ -155,7 +154,7 @@ class _Instance:
         gc.freeze()  # what is shared with the zygote or mapped is never scanned, and so never copied
 
     def _ready(self) -> None:
-        self._known = set(modules.installed())
+        self._known = set(sys.modules)
         self._tell(Ready(self._phases))
 
 

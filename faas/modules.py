@@ -30,7 +30,7 @@ def installed() -> list[str]:
 def is_users(module: ModuleType) -> bool:
     """Tell whether a module was written by the user: it has a file, and the file lies in no installation."""
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and file.startswith("/") and not _is_installed(file)
+    return isinstance(file, str) and file.startswith("/") and not file.startswith(_installed_below())
 
 
 def _importable(name: str) -> bool:
@@ -38,13 +38,7 @@ def _importable(name: str) -> bool:
 
 
 @cache
-def _is_installed(file: str) -> bool:
-    parents = Path(file).parents
-    return any(root in parents for root in _roots())
-
-
-@cache
-def _roots() -> tuple[Path, ...]:
+def _installed_below() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return tuple(Path(p).absolute() for p in places) + tuple(_HOME / name for name in _OURS)
+    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(_HOME / name) for name in _OURS}
+    return tuple(f"{Path(place).absolute()}/" for place in places)

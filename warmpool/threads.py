@@ -18,8 +18,9 @@ ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "ORT_DISABLE_TELEMETRY": "1",
 }
-"""What a zygote is started with, so that importing numpy or transformers leaves it with a single thread."""
+"""What a zygote is started with: importing numpy, transformers or onnxruntime then leaves it with a single thread."""
 
 _SETTERS = {
     "OMP_NUM_THREADS": ["omp_set_num_threads"],
