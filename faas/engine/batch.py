@@ -135,12 +135,12 @@ class Batch:
         error = await self._attempt(group)
         if error is None:
             return
-        failed = [isolation.Failed(group, error)]
+        failed = [isolation.Failed(group, error, len(group))]
         if self._shape.isolate:
             failed = await self._isolate(group, error)
         now = self._clock()
         for some in failed:
-            values = [Raised(shared(some.error, len(some.items), self._work.title)) for _ in some.items]
+            values = [Raised(shared(some.error, some.num_together, self._work.title)) for _ in some.items]
             self._report.pending.append(Attempt(some.items, values, self._began_at, now))
         if self._work.streams and failed:
             await self._hands.answer(self._take_pending())

@@ -15,10 +15,14 @@ FEW: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Failed(Generic[T]):
-    """Items that failed together with `error`. More than one: which of them is to blame is not known."""
+    """Items that failed, and the error of the smallest run with them that raised.
+
+    That run had `num_together` items. Where it is more than one, nobody knows which of them is to blame.
+    """
 
     items: Sequence[T]
     error: BaseException
+    num_together: int
 
 
 Plan = Generator[Sequence[T], BaseException | None, list[Failed[T]]]
@@ -42,7 +46,7 @@ def reruns(items: Sequence[T], error: BaseException) -> Plan[T]:
     """
     failed: list[Failed[T]] = []
     left = max_reruns(len(items))
-    groups = deque([Failed(items, error)])
+    groups = deque([Failed(items, error, len(items))])
     while groups:
         group = groups.popleft()
         if len(group.items) == 1 or left == 0:
@@ -53,16 +57,16 @@ def reruns(items: Sequence[T], error: BaseException) -> Plan[T]:
         suspect = False
         for half in (group.items[:middle], group.items[middle:]):
             if suspect and len(half) > 1:
-                groups.append(Failed(half, group.error))
+                groups.append(Failed(half, group.error, group.num_together))
                 continue
             if left == 0:
-                failed.append(Failed(half, group.error))
+                failed.append(Failed(half, group.error, group.num_together))
                 continue
             left -= 1
             raised = yield half
             suspect = raised is None and not memory
             if raised is not None:
-                (failed if memory and out_of_memory(raised) else groups).append(Failed(half, raised))
+                (failed if memory and out_of_memory(raised) else groups).append(Failed(half, raised, len(half)))
     return failed
 
 

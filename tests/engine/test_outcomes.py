@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import array
+import asyncio
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from faas.engine.outcomes import Attempt, Raised, advance, presentable, returned_error, settle, shared, slots
+from faas.errors import BadInput, HandlerError, SchemaMismatch
+from faas.messages import END, Call, Context
+
+
+class Rows:
+    """A sequence that says so only by its methods."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, at: int) -> int:
+        return [5, 6][at]
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        [5, 6],
+        (5, 6),
+        np.array([5, 6]),
+        torch.tensor([5, 6]),
+        deque([5, 6]),
+        range(5, 7),
+        array.array("i", [5, 6]),
+        Rows(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_any_sequence_or_array_is_taken_apart(returned: Any) -> None:
+    assert [int(value) for value in slots(returned, 2, "predict")] == [5, 6]
+
+
+def test_rows_of_arrays_are_items() -> None:
+    rows = slots(np.arange(6).reshape(2, 3), 2, "predict")
+    assert [row.tolist() for row in rows] == [[0, 1, 2], [3, 4, 5]]
+
+
+class Frame(Rows):
+    columns = ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("returned", "named"),
+    [
+        ({"a": 1, "b": 2}, "a dict"),
+        ("ab", "a str"),
+        (b"ab", "a bytes"),
+        (bytearray(2), "a bytearray"),
+        (memoryview(b"ab"), "a memoryview"),
+        ({1, 2}, "a set"),
+        ((value for value in (1, 2)), "a generator"),
+        (None, "None"),
+        (5, "an int"),
+        (np.float64(3), "a float64"),
+        (np.array(3), "a ndarray"),
+        (torch.tensor(3), "a Tensor"),
+        (Frame(), "a Frame"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_sequence_of_items_is_refused_by_name(returned: Any, named: str) -> None:
+    with pytest.raises(HandlerError, match=f"predict gave {named} for 2 items; give a list or an array of 2 values"):
+        slots(returned, 2, "predict")
+
+
+@pytest.mark.parametrize(
+    ("num_given", "said"), [(1, "1 value for 4 items"), (5, "5 values for 4 items"), (0, "0 values")]
+)
+def test_a_wrong_length_names_both(num_given: int, said: str) -> None:
+    for kind in (list, np.array):
+        with pytest.raises(HandlerError, match=f"predict gave {said}.*exactly one for each item"):
+            slots(kind([0] * num_given), 4, "predict")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("too long"), TypeError("no text"), UnicodeDecodeError("utf-8", b"", 0, 1, "x")]
+)
+def test_a_returned_complaint_about_input_is_bad_input(error: Exception) -> None:
+    bad = returned_error(error)
+    assert isinstance(bad, BadInput)
+    assert str(bad) == f"{type(error).__name__}: {error}"
+    assert bad.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [SchemaMismatch("no", "$.a"), KeyError("k"), RuntimeError("broken")])
+def test_every_other_returned_error_stays_what_it_is(error: Exception) -> None:
+    assert returned_error(error) is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        StopIteration(4),
+        StopAsyncIteration(),
+        asyncio.CancelledError(),
+    ],
+)
+def test_what_would_upset_the_loop_is_wrapped(error: BaseException) -> None:
+    wrapped = presentable(error)
+    assert isinstance(wrapped, HandlerError)
+    assert wrapped.__cause__ is error
+    assert "not the server" in str(wrapped)
+
+
+def test_who_failed_together_is_not_told_that_it_was_his_own_input() -> None:
+    error = BadInput("no text")
+    assert shared(error, 1, "predict") is error
+    several = shared(error, 3, "predict")
+    assert type(several) is HandlerError
+    assert str(several) == "predict raised BadInput for 3 items together: no text"
+
+
+def made() -> Call:
+    return Call({}, Context("request"))
+
+
+def test_settling_stamps_each_call_and_skips_those_that_are_done() -> None:
+    calls = [made(), made(), made(), made()]
+    calls[1].leave()
+    settle(Attempt(calls, ["a", "b", ValueError("c"), Raised(ValueError("d"))], 1.0, 2.0))
+    assert [(call.started_at, call.ended_at, call.batch_size) for call in calls] == [
+        (1.0, 2.0, 4),
+        (0.0, 0.0, 0),
+        (1.0, 2.0, 4),
+        (1.0, 2.0, 4),
+    ]
+    assert asyncio.run(calls[0].result()) == "a"
+    with pytest.raises(BadInput):
+        asyncio.run(calls[2].result())
+    with pytest.raises(ValueError, match=r"^d$"):
+        asyncio.run(calls[3].result())
+
+
+def test_a_step_puts_values_and_ends_the_streams_that_ended() -> None:
+    calls = [made(), made(), made(), made()]
+    calls[3].leave()
+    advance(Attempt(calls, ["a", END, RuntimeError("c"), "d"], 1.0, 2.0))
+    assert [call.done for call in calls] == [False, True, True, True]
+    assert [call.backlog for call in calls] == [1, 0, 0, 0]
+    assert [call.started_at for call in calls] == [1.0, 1.0, 1.0, 0.0]
+    assert [call.ended_at for call in calls] == [0.0, 2.0, 2.0, 0.0]
+    advance(Attempt([calls[0]], ["b"], 1.0, 3.0))
+    assert (calls[0].backlog, calls[0].batch_size) == (2, 4)
