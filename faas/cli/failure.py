@@ -58,7 +58,8 @@ def describe(error: Exception) -> tuple[str, str, int]:
 
 def _ours(error: errors.FaasError) -> tuple[str, str, int]:
     if isinstance(error, errors.TargetError):
-        return str(error), "name a file (app.py), a function of it (app.py:Embed) or a module (pkg.app)", CALL_WAS_WRONG
+        then = _A_TARGET if error.__cause__ is None else "correct it, then give the same command again"
+        return str(error), then, CALL_WAS_WRONG
     if isinstance(error, errors.SettingError):
         return str(error), "correct it, then give the same command again", CALL_WAS_WRONG
     if isinstance(error, errors.BadInput):
@@ -72,6 +73,7 @@ def _ours(error: errors.FaasError) -> tuple[str, str, int]:
     return str(error), _DEBUG, WORK_FAILED
 
 
+_A_TARGET: Final = "name a file (app.py), a function of it (app.py:Embed) or a module (pkg.app)"
 _AFTER_LEAF: Final = {
     "snapshot": "faas snapshot create TARGET --force makes it again",
     "loadgen": "faas bench --help",

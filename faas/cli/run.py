@@ -15,7 +15,8 @@ from faas.cli.body import Body
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure, in_full
 from faas.errors import BadInput, FaasError
 from faas.function import Endpoint, Function
-from faas.local import Local
+from faas.handler import Handler
+from faas.local import call_one
 from faas.schema import Signature
 
 
@@ -87,18 +88,24 @@ def _kwargs(signature: Signature, given: Body | None) -> dict[str, Any]:
 
 
 async def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], out: TextIO) -> None:
-    answer = Local(function).call(endpoint, (), kwargs)
-    kind = endpoint.signature.kind
-    if kind == "async":
-        answer = await answer
-    if not endpoint.signature.streams:
-        _print(answer, out)
-    elif kind == "generator":
-        for event in answer:
-            _print(event, out)
-    else:
-        async for event in answer:
-            _print(event, out)
+    handler = Handler(function)
+    handler.setup()
+    handler.after_thaw()
+    try:
+        answer = call_one(handler, endpoint, kwargs)
+        match endpoint.signature.kind:
+            case "plain":
+                _print(answer, out)
+            case "async":
+                _print(await answer, out)
+            case "generator":
+                for event in answer:
+                    _print(event, out)
+            case "async_generator":
+                async for event in answer:
+                    _print(event, out)
+    finally:
+        handler.teardown()
 
 
 def _print(value: Any, out: TextIO) -> None:
