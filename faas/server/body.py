@@ -17,6 +17,7 @@ SMALL_BYTES: Final = 64 * 1024
 _DROP_BYTES: Final = 64 * 1024 * 1024
 _DROP_S: Final = 30.0
 _INLINE_BYTES: Final = 1024 * 1024
+_MAX_MEMBERS: Final = 1000
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
 
 
@@ -119,41 +120,55 @@ class Body:
 
 
 class _Unpacker:
-    """Unpacks gzip and deflate, never much beyond what there is room for."""
+    """Unpacks gzip and deflate, never beyond the room that is given."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
         self._made = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._begun = False
+        self._pending = b""
+        self._num_members = 1
 
     async def feed(self, data: bytes, room: int) -> bytes:
-        """Return what `data` unpacks to, at most `room` bytes; what is larger than a page or so is done on a thread."""
-        out = self._unpack(data, min(room, _INLINE_BYTES))
-        if len(out) == _INLINE_BYTES < room and self._made.unconsumed_tail:
-            rest = self._made.unconsumed_tail
-            out += await asyncio.to_thread(self._unpack, rest, room - _INLINE_BYTES)
+        """Return what `data` unpacks to, `room` bytes at most. What is long is unpacked on a thread."""
+        if data and not self._begun:
+            self._begun = True
+            if self._encoding == "deflate" and not _has_zlib_header(data):
+                self._made = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._pending += data
+        out = self._unpack(min(room, _INLINE_BYTES))
+        if len(out) == _INLINE_BYTES < room:
+            out += await asyncio.to_thread(self._unpack, room - _INLINE_BYTES)
         return out
 
     def finish(self) -> None:
-        """Check that the end was reached."""
-        if not self._made.eof or self._made.unused_data:
+        """Check that the end was reached, and nothing stands behind it."""
+        if not self._made.eof or self._pending:
             raise self._broken()
 
-    def _unpack(self, data: bytes, room: int) -> bytes:
-        out = b""
-        try:
-            if not self._begun and data:
-                self._begun = True
-                if self._encoding == "deflate" and not _has_zlib_header(data):
-                    self._made = zlib.decompressobj(-zlib.MAX_WBITS)
-            while data and len(out) < room:
-                if self._made.eof:  # gzip allows members one after the other
-                    self._made = zlib.decompressobj(_GZIP_OR_ZLIB)
-                out += self._made.decompress(data, room - len(out))
-                data = self._made.unused_data if self._made.eof else b""
-        except zlib.error:
-            raise self._broken() from None
-        return out
+    def _unpack(self, room: int) -> bytes:
+        out = bytearray()
+        while len(out) < room:
+            if self._made.eof:
+                if not self._pending:
+                    break
+                self._next_member()
+            try:
+                piece = self._made.decompress(self._pending, room - len(out))
+            except zlib.error:
+                raise self._broken() from None
+            self._pending = self._made.unused_data if self._made.eof else self._made.unconsumed_tail
+            out += piece
+            if not piece and not self._made.eof:
+                break  # it wants more input
+        return bytes(out)
+
+    def _next_member(self) -> None:
+        """Begin the next of the members that gzip allows one after the other."""
+        self._num_members += 1
+        if self._num_members > _MAX_MEMBERS:
+            raise MalformedBody(f"the body has more than {_MAX_MEMBERS} {self._encoding} members; send it as one")
+        self._made = zlib.decompressobj(_GZIP_OR_ZLIB)
 
     def _broken(self) -> MalformedBody:
         return MalformedBody(f"the body is not the whole and valid {self._encoding} that Content-Encoding says it is")

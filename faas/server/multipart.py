@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import AsyncIterable
-from typing import Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from faas import codec
 from faas.errors import MalformedBody, PayloadTooLarge
 
 _MAX_PARTS: Final = 1000
+_LISTS: Final = (list, tuple, set, frozenset)
 
 
 class _Parts:
@@ -89,32 +91,44 @@ async def read(chunks: AsyncIterable[bytes], boundary: bytes, fields: dict[str, 
         raise MalformedBody(f"the body is not valid multipart/form-data: {error}") from None
     if not parts.ended:
         raise MalformedBody("the multipart body ends before its last boundary")
-    values: dict[str, list[Any]] = {}
+    held: dict[str, list[tuple[bytes, bytes]]] = {}
     for name, stated, content in parts.found:
-        values.setdefault(name, []).append(_value(name, stated, content, fields.get(name, Any)))
-    return {name: held[0] if len(held) == 1 else held for name, held in values.items()}
+        held.setdefault(name, []).append((stated, content))
+    return {name: _field(name, found, fields.get(name, Any)) for name, found in held.items()}
 
 
-def _value(name: str, stated: bytes, content: bytes, kind: Any) -> Any:
-    if _admits(kind, bytes):
+def _field(name: str, found: list[tuple[bytes, bytes]], kind: Any) -> Any:
+    """Return one field's value. Where the field is a list, each part is an element, or a lone one the list as JSON."""
+    kinds = _members(kind)
+    elements = {one for many in kinds if get_origin(many) in _LISTS for arg in get_args(many) for one in _members(arg)}
+    if not elements:
+        values = [_value(name, stated, content, kinds) for stated, content in found]
+        return values[0] if len(values) == 1 else values
+    if len(found) == 1 and bytes not in elements:
+        whole = _value(name, *found[0], set())
+        if isinstance(whole, list):
+            return whole
+    return [_value(name, stated, content, elements) for stated, content in found]
+
+
+def _value(name: str, stated: bytes, content: bytes, kinds: set[Any]) -> Any:
+    if bytes in kinds:
         return content
-    if _admits(kind, str) and not stated.lower().startswith(b"application/json"):
-        return _text(name, content)
-    try:
-        return codec.decode_value(content)
-    except MalformedBody:
-        return _text(name, content)
-
-
-def _text(name: str, content: bytes) -> str:
+    if str not in kinds or stated.lower().startswith(b"application/json"):
+        try:
+            return codec.decode_value(content)
+        except MalformedBody:
+            pass  # whatever is no JSON is text; the schema has the last word
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise MalformedBody(f"the part {name!r} of the multipart body is not UTF-8 text") from None
+        raise MalformedBody(f"the part {name!r} of the multipart body is neither JSON nor UTF-8 text") from None
 
 
-def _admits(kind: Any, wanted: type) -> bool:
-    """Tell whether values of `kind` may be of the type `wanted`: itself, or one of several, or a list of it."""
-    if kind is wanted:
-        return True
-    return get_origin(kind) is not dict and any(_admits(arg, wanted) for arg in get_args(kind))
+def _members(kind: Any) -> set[Any]:
+    """Return the types that a value of `kind` may have."""
+    if get_origin(kind) is Annotated:
+        return _members(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return {one for arg in get_args(kind) for one in _members(arg)}
+    return {kind}

@@ -32,9 +32,14 @@ class Served:
     port: int
     stop: Stop
     done: asyncio.Task[int]
+    ready: asyncio.Event
 
     async def post(self, json: Any = None, path: str = "/", **options: Any) -> httpx.Response:
         return await self.client.post(path, **({"json": json} if "content" not in options else {}), **options)
+
+    async def until_ready(self) -> None:
+        await asyncio.wait_for(self.ready.wait(), 20)
+        assert (await self.client.get("/readyz")).status_code == 200
 
     async def raw(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -55,18 +60,20 @@ Serving = Callable[..., contextlib.AbstractAsyncContextManager[Served]]
 def listening() -> socket.socket:
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
+    sock.listen()
     return sock
 
 
 @pytest.fixture
 def serving() -> Serving:
-    """Return what serves a function: `async with serving(function) as served`. Ready unless `load` is given."""
+    """Return what serves a function: `async with serving(function) as served`. Ready, if it is to be ready first."""
 
     @contextlib.asynccontextmanager
     async def open_it(
         function: Function,
         *,
         load: Callable[[], Any] | None = None,
+        ready_first: bool = True,
         runtime: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsyncIterator[Served]:
@@ -77,14 +84,14 @@ def serving() -> Serving:
         options = {"grace_s": 5.0, "stop": stop, "on_ready": ready.set, "exit_on_failure": False} | options
         done = asyncio.create_task(serve(made, [sock], load=load or handler.setup, **options))
         try:
-            if load is None:
+            if ready_first:
                 waiter = asyncio.create_task(ready.wait())
                 await asyncio.wait((waiter, done), return_when=asyncio.FIRST_COMPLETED)
                 waiter.cancel()
             else:
-                await asyncio.sleep(0)  # the port is open before the load has begun
+                await asyncio.sleep(0)
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-                yield Served(made, client, port, stop, done)
+                yield Served(made, client, port, stop, done, ready)
         finally:
             stop.tell()
             await done

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from faas import BadInput, Batching, Calls, Context, endpoint, inference_function
+from tests.server.answers import echo, problem, strict_json
 
 pytestmark = pytest.mark.anyio
 
@@ -21,27 +21,6 @@ pytestmark = pytest.mark.anyio
 class Point:
     x: int
     y: int = 0
-
-
-@inference_function
-async def echo(value: Any) -> Any:
-    return value
-
-
-def strict_json(body: bytes) -> Any:
-    def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is not JSON")
-
-    return json.loads(body.decode("utf-8", "strict"), parse_constant=refuse)
-
-
-def problem(response: httpx.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    said: dict[str, Any] = strict_json(response.content)
-    assert said["status"] == status
-    assert said["request_id"] == response.headers["x-request-id"]
-    return said
 
 
 async def test_one_item_in_one_answer_out_with_every_header(serving):

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from faas import Calls, Context, endpoint, inference_function
+from faas.errors import SettingError
+from faas.handler import Handler
+from faas.runtime import Runtime
+from faas.server.app import build
+from tests.server.answers import problem
+
+pytestmark = pytest.mark.anyio
+
+SEEN_WITHIN_S = 1.0
+
+
+class Pure:
+    def __init__(self, app: ASGIApp, name: bytes = b"pure") -> None:
+        self._app, self._name = app, name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def named(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-by", self._name)]
+            await send(message)
+
+        await self._app(scope, receive, named)
+
+
+class Based(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        response = await call_next(request)
+        response.headers["x-by"] = "based"
+        return response
+
+
+class BodyReading(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        await request.body()
+        return await call_next(request)
+
+
+STYLES = [(), (Pure,), (Based,), (BodyReading,), (Based, Pure), (Pure, BodyReading)]
+
+
+async def hang_up_during(served: Any, path: bytes, begun: asyncio.Event, accept: bytes = b"*/*") -> None:
+    reader, writer = await served.raw()
+    head = b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nAccept: " + accept + b"\r\nContent-Length: 2\r\n\r\n"
+    writer.write(head + b"{}")
+    await asyncio.wait_for(begun.wait(), 10)
+    if accept != b"*/*":
+        await reader.readuntil(b"data: ")
+    writer.close()
+    await writer.wait_closed()
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: "+".join(s.__name__ for s in style) or "none")
+async def test_ht_06_hang_up_is_seen_behind_any_middleware(serving, style):
+    begun, ended = asyncio.Event(), asyncio.Event()
+    in_thread, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @inference_function(middleware=style, calls=Calls(max_queue=0))
+    class Long:
+        @endpoint("/")
+        async def wait(self) -> int:
+            begun.set()
+            try:
+                await asyncio.sleep(30)
+            finally:
+                ended.set()
+            return 1
+
+        @endpoint("/stream")
+        async def stream(self) -> AsyncIterator[int]:
+            begun.set()
+            try:
+                while True:
+                    yield 1
+                    await asyncio.sleep(0.01)
+            finally:
+                ended.set()
+
+        @endpoint("/plain")
+        def plain(self, context: Context) -> int:
+            loop.call_soon_threadsafe(in_thread.set)
+            while not context.cancelled() and not may_end.wait(0.01):
+                pass
+            loop.call_soon_threadsafe(ended.set)
+            return 1
+
+    async with serving(Long) as served:
+        for path, accept in ((b"/", b"*/*"), (b"/stream", b"text/event-stream"), (b"/stream", b"*/*")):
+            begun.clear()
+            ended.clear()
+            await hang_up_during(served, path, begun, accept)
+            await asyncio.wait_for(ended.wait(), SEEN_WITHIN_S)
+        try:
+            ended.clear()
+            await hang_up_during(served, b"/plain", in_thread)
+            await asyncio.wait_for(ended.wait(), SEEN_WITHIN_S)
+        finally:
+            may_end.set()
+        while await served.value("faas_inflight"):
+            await asyncio.sleep(0.01)
+        assert await served.value("faas_requests_total", outcome="gone") == 4
+        assert all(engine.num_running == 0 for engine in served.runtime.engines.values())
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: "+".join(s.__name__ for s in style) or "none")
+async def test_answers_pass_through_middleware(serving, style):
+    @inference_function(middleware=style)
+    async def slow(x: int) -> int:
+        await asyncio.sleep(0.05)  # longer than it takes for listening to begin
+        return x
+
+    async with serving(slow) as served:
+        assert [(await served.post(n)).json() for n in range(3)] == [0, 1, 2]
+        problem(await served.post("x"), 422)
+        assert (await served.client.get("/")).status_code == 405
+        assert "x-by" not in (await served.client.get("/readyz")).headers
+
+
+async def test_middleware_takes_keywords_and_refuses_what_is_none(serving):
+    @inference_function(middleware=[(Pure, {"name": b"first"}), (Pure, {"name": b"second"})])
+    async def one() -> int:
+        return 1
+
+    async with serving(one) as served:
+        response = await served.client.post("/")
+        assert response.headers.get_list("x-by") == ["second", "first"], "the first one stands outermost"
+
+    @inference_function(middleware=[(Pure, 5)])  # type: ignore[list-item]
+    async def two() -> int:
+        return 1
+
+    with pytest.raises(SettingError, match="middleware"):
+        build(Runtime(two, Handler(two), instance_id="i", version="1"))
+
+
+async def test_middleware_can_answer_by_itself(serving):
+    class Guard(BaseHTTPMiddleware):
+        async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+            if request.headers.get("authorization") != "Bearer t":
+                return Response(status_code=401)
+            return await call_next(request)
+
+    @inference_function(middleware=[Guard])
+    async def one() -> int:
+        return 1
+
+    async with serving(one) as served:
+        assert (await served.client.post("/")).status_code == 401
+        assert (await served.client.post("/", headers={"Authorization": "Bearer t"})).json() == 1
+        assert (await served.client.get("/livez")).status_code == 200
