@@ -7,8 +7,6 @@
 A request that fails is no error here: it is a sample with an outcome.
 """
 
-import math
-
 
 class LoadError(Exception):
     """Root of every error of this package."""
@@ -20,15 +18,3 @@ class SettingError(LoadError, ValueError):
 
 class WorkerError(LoadError):
     """A load process ended without handing in what it recorded."""
-
-
-def require_positive(name: str, value: float, unit: str) -> None:
-    """Raise SettingError unless `value` is a finite number above zero."""
-    if not math.isfinite(value) or value <= 0:
-        raise SettingError(f"{name} is {value!r}; give a finite number of {unit} above 0")
-
-
-def require_at_least(name: str, value: int, least: int, unit: str) -> None:
-    """Raise SettingError unless `value` is a whole number and not below `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingError(f"{name} is {value!r}; give a whole number of {unit}, at least {least}")

@@ -9,7 +9,8 @@ from typing import get_args
 import msgspec
 
 from loadgen.arrivals import Arrivals, planned_instants
-from loadgen.errors import SettingError, require_at_least, require_positive
+from loadgen.checks import require_not_negative, require_positive, require_whole
+from loadgen.errors import SettingError
 from loadgen.workload import Workload
 
 
@@ -34,10 +35,10 @@ class OpenLoop:
             self._check_process()
         else:
             self._check_instants(self.arrivals)
-        require_positive("gamma_shape", self.gamma_shape, "units")
+        require_positive("gamma_shape", self.gamma_shape, "units of shape")
         require_positive("late_after_ms", self.late_after_ms, "milliseconds")
         if self.max_concurrency is not None:
-            require_at_least("max_concurrency", self.max_concurrency, 1, "requests")
+            require_whole("max_concurrency", self.max_concurrency, least=1)
 
     def _check_process(self) -> None:
         if self.arrivals not in get_args(Arrivals):
@@ -79,9 +80,8 @@ class ClosedLoop:
     think_s: float = 0.0
 
     def __post_init__(self) -> None:
-        require_at_least("num_callers", self.num_callers, 1, "callers")
-        if not math.isfinite(self.think_s) or self.think_s < 0:
-            raise SettingError(f"think_s is {self.think_s!r}; give a finite number of seconds, 0 or above")
+        require_whole("num_callers", self.num_callers, least=1)
+        require_not_negative("think_s", self.think_s, "seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ class Plan:
         require_positive("timeout_s", self.timeout_s, "seconds")
         if self.slo_ms is not None:
             require_positive("slo_ms", self.slo_ms, "milliseconds")
-        require_at_least("seed", self.seed, 0, "units")
-        require_at_least("processes", self.num_processes, 1, "processes")
+        require_whole("seed", self.seed, least=0)
+        require_whole("processes", self.num_processes, least=1)
         for name, total in self._shared_out().items():
             if total < self.num_processes:
                 raise SettingError(
@@ -114,7 +114,7 @@ class Plan:
         if self.duration_s is not None:
             require_positive("duration_s", self.duration_s, "seconds")
         if self.num_requests is not None:
-            require_at_least("num_requests", self.num_requests, 1, "requests")
+            require_whole("num_requests", self.num_requests, least=1)
         endless = isinstance(self.load, ClosedLoop) or isinstance(self.load.arrivals, str)
         if endless and self.duration_s is None and self.num_requests is None:
             raise SettingError("the run has no end: duration_s and num_requests are None; give one of the two")
@@ -130,10 +130,9 @@ class Plan:
 
 def planned_share(plan: Plan, load: OpenLoop, rank: int) -> Iterator[tuple[float, bytes | None]]:
     """Yield the (seconds from the start, body) of every k-th request of a run, those that process `rank` of k sends."""
-    requests = zip(load.planned(plan.seed), plan.workload.take_turns(plan.seed), strict=False)
-    if plan.duration_s is not None:
-        duration_s = plan.duration_s
-        requests = takewhile(lambda request: request[0] < duration_s, requests)  # type: ignore[assignment]
+    duration_s = math.inf if plan.duration_s is None else plan.duration_s
+    instants = takewhile(lambda instant: instant < duration_s, load.planned(plan.seed))
+    requests = zip(instants, plan.workload.take_turns(plan.seed), strict=False)
     return islice(islice(requests, plan.num_requests), rank, None, plan.num_processes)
 
 

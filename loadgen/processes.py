@@ -41,9 +41,10 @@ async def drive_together(plan: Plan, stop: asyncio.Event) -> Recorder:
 
 @asynccontextmanager
 async def _worker(plan: Plan, rank: int) -> AsyncIterator[Process]:
+    # -P: no module of the working directory stands in for one of ours or of the library's.
     # In a session of its own: an interrupt from the terminal comes to this process alone, which then stops its workers.
     worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "loadgen.worker", str(rank)), stdin=PIPE, stdout=PIPE, start_new_session=True
+        *(sys.executable, "-P", "-m", "loadgen.worker", str(rank)), stdin=PIPE, stdout=PIPE, start_new_session=True
     )
     try:
         _stdin(worker).write(encode(plan))

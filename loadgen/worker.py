@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import resource
 import sys
 
 import uvloop
@@ -15,6 +16,7 @@ _LONGEST_LINE_BYTES = 1 << 30  # the orders hold every body of the workload
 
 async def main(rank: int) -> None:
     """Hear the orders, wait for the word, send, and hand in the record."""
+    _allow_connections()
     orders = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     plan = decode(await orders.readline())
@@ -27,6 +29,12 @@ async def main(rank: int) -> None:
     hearing = asyncio.create_task(orders.read())  # ends when the other side closes, or is gone
     hearing.add_done_callback(lambda _: stop.set())
     _write((await drive(plan, rank, float(word), stop)).encode())
+
+
+def _allow_connections() -> None:
+    # One descriptor for each request in flight: as many as the system lets this process have.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _write(message: bytes) -> None:

@@ -2,6 +2,7 @@ import asyncio
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,17 @@ def test_a_cancelled_run_leaves_nothing(processes: int) -> None:
         assert os.listdir("/proc/self/fd") == before
 
     asyncio.run(measure())
+
+
+class Failing(Workload):
+    def take_turns(self, seed: int) -> Iterator[bytes | None]:
+        raise RuntimeError("no body to be had")
+
+
+@pytest.mark.parametrize("load", [STEADY, ClosedLoop(num_callers=4)], ids=["open", "closed"])
+def test_a_fault_of_the_client_is_raised_not_reported(load: OpenLoop | ClosedLoop) -> None:
+    with pytest.raises(RuntimeError, match="no body"):
+        asyncio.run(run(load, Failing(url="http://127.0.0.1:1/"), num_requests=4))
 
 
 def test_a_bad_setting_is_refused_before_anything_is_sent() -> None:

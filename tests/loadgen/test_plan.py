@@ -34,9 +34,9 @@ MAKERS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("bad", [0, -1, 0.0, math.nan, math.inf])
+@pytest.mark.parametrize("bad", [0, -1, 0.0, math.nan, math.inf, "7"])
 @pytest.mark.parametrize("name", MAKERS)
-def test_numbers_that_cannot_be_driven_are_refused_with_their_value(name: str, bad: float) -> None:
+def test_numbers_that_cannot_be_driven_are_refused_with_their_value(name: str, bad: Any) -> None:
     with pytest.raises(SettingError, match=f"^{name} is {bad!r}; give a"):
         MAKERS[name](bad)
 
