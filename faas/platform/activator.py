@@ -77,7 +77,7 @@ class Activator:
         for server in self._servers:
             server.close()
         for front in tuple(self._fronts):
-            front.close_if_idle()
+            front.drain()
         try:
             await asyncio.wait_for(self._all_closed.wait(), grace_s)
         except TimeoutError:
@@ -93,7 +93,7 @@ class Activator:
         self._fronts.add(front)
         self._all_closed.clear()
         if self.is_draining:
-            front.close_if_idle()
+            front.drain()
 
     def closed(self, front: FrontConnection) -> None:
         """A client's connection is gone."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from faas.platform.breaker import Endpoint
 
-_RECEIVE_BYTES = 128 * 1024
+_RECEIVE_BYTES = 64 * 1024
 
 
 class Caller(Protocol):
@@ -97,7 +97,8 @@ class BackConnection:
         if self.endpoint.is_retired or self._out or self._write_failed:
             self.close()
             return
-        self.resume()
+        if self._is_paused:
+            self.resume()
         self.endpoint.idle.append(self)
 
     def close(self) -> None:

@@ -39,11 +39,6 @@ class Endpoint:
         self.connections: set[Connection] = set()
         self._drained: Callable[[], object] | None = None
 
-    @property
-    def has_room(self) -> bool:
-        """Whether another request may be sent."""
-        return self.in_flight < self.limit
-
     def retire(self, drained: Callable[[], object] | None) -> None:
         """Take no more requests; `drained` is called when those in flight are done."""
         self.is_retired = True
@@ -105,7 +100,7 @@ class Capacity:
         self._waiting: OrderedDict[Waiter, None] = OrderedDict()
         self._next = 0
         self._is_granting = False
-        self._pick = self._picker()
+        self._take = self._policy()
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -152,14 +147,19 @@ class Capacity:
         endpoint.limit = endpoint.in_flight
         return True
 
+    def enter(self) -> Endpoint | None:
+        """A request arrives, to `leave` when it is over: `acquire` for it."""
+        self.counts.requests += 1
+        self.concurrency.enter()
+        return None if self._waiting else self._take()
+
+    def leave(self) -> None:
+        """A request is over, whatever became of it."""
+        self.concurrency.leave()
+
     def acquire(self) -> Endpoint | None:
         """An instance with room, to be released after use; None where there is none or others wait already."""
-        if self._waiting:
-            return None
-        endpoint = self._pick()
-        if endpoint is not None:
-            endpoint.in_flight += 1
-        return endpoint
+        return None if self._waiting else self._take()
 
     def release(self, endpoint: Endpoint) -> None:
         """A request to `endpoint` is over."""
@@ -199,40 +199,45 @@ class Capacity:
         self._is_granting = True
         try:
             while self._waiting:
-                endpoint = self._pick()
+                endpoint = self._take()
                 if endpoint is None:
                     return
-                endpoint.in_flight += 1
                 self._waiting.popitem(last=False)[0].granted(endpoint)
         finally:
             self._is_granting = False
 
-    # Knative's policies, by hard limit.
+    # Knative's policies, by hard limit; what they take is one in flight more.
 
-    def _picker(self) -> Callable[[], Endpoint | None]:
+    def _policy(self) -> Callable[[], Endpoint | None]:
         if self.limit == 0:
-            return self._pick_less_busy_of_two
-        return self._pick_first if self.limit <= _FIRST_AVAILABLE_UP_TO else self._pick_next
+            return self._take_less_busy_of_two
+        return self._take_first if self.limit <= _FIRST_AVAILABLE_UP_TO else self._take_next
 
-    def _pick_first(self) -> Endpoint | None:
+    def _take_first(self) -> Endpoint | None:
         for endpoint in self._endpoints:
-            if endpoint.has_room:
+            if endpoint.in_flight < endpoint.limit:
+                endpoint.in_flight += 1
                 return endpoint
         return None
 
-    def _pick_next(self) -> Endpoint | None:
+    def _take_next(self) -> Endpoint | None:
         """Round robin; an instance without room is passed over."""
-        num = len(self._endpoints)
-        for step in range(num):
-            at = (self._next + step) % num
-            if self._endpoints[at].has_room:
+        endpoints = self._endpoints
+        for step in range(len(endpoints)):
+            at = (self._next + step) % len(endpoints)
+            endpoint = endpoints[at]
+            if endpoint.in_flight < endpoint.limit:
                 self._next = at + 1
-                return self._endpoints[at]
+                endpoint.in_flight += 1
+                return endpoint
         return None
 
-    def _pick_less_busy_of_two(self) -> Endpoint | None:
+    def _take_less_busy_of_two(self) -> Endpoint | None:
         if len(self._endpoints) < 2:
-            return self._pick_first()
+            return self._take_first()
         one, other = self._rng.sample(self._endpoints, 2)
         less = other if other.in_flight < one.in_flight else one
-        return less if less.has_room else self._pick_first()
+        if less.in_flight >= less.limit:
+            return self._take_first()
+        less.in_flight += 1
+        return less

@@ -2,11 +2,12 @@
 
 import asyncio
 import errno
-from typing import Protocol
+import random
+from typing import Protocol, cast
 
 from faas.platform.back import BackConnection
 from faas.platform.breaker import Capacity, Endpoint
-from faas.platform.request import RequestHead
+from faas.platform.request_head import Held, RequestHead
 from faas.platform.response import ResponseReader
 from faas.platform.routing import Router, Target
 from faas.platform.wire import LocalAnswer, WireError, problem
@@ -22,6 +23,8 @@ class Front(Protocol):
     loop: asyncio.AbstractEventLoop
     router: Router
     keeps_up: bool  # whether the client reads as fast as it is sent to
+    is_reading: bool
+    must_close: bool  # whether the connection ends after this answer, whatever the request asked for
 
     def send(self, data: bytes) -> None:
         """Send to the client."""
@@ -41,57 +44,31 @@ class Front(Protocol):
     def upgraded(self) -> bytes:
         """From now on the connection is a tunnel; what the client has sent into it already."""
 
-    def must_close(self) -> bool:
-        """Whether the connection ends after this answer, whatever the request asked for."""
-
 
 class Exchange:
     """A request, held or forwarded. Its connection starts it when those before it are answered."""
 
-    __slots__ = (
-        "_back",
-        "_body",
-        "_capacity",
-        "_closes",
-        "_endpoint",
-        "_front",
-        "_held_ms",
-        "_held_since_s",
-        "_is_cold",
-        "_is_over",
-        "_may_replay",
-        "_num_body_bytes",
-        "_path",
-        "_reader",
-        "_timer",
-        "_tries",
-        "head",
-        "is_complete",
-        "is_started",
-        "is_tunnel",
-    )
+    is_started = False
+    is_tunnel = False
+    _may_replay = False  # `_body` is all of it that was sent, and in one piece with the head
+    _path = b""
+    _capacity: Capacity | None = None
+    _endpoint: Endpoint | None = None
+    _back: BackConnection | None = None
+    _reader: ResponseReader | None = None
+    _closes = False
+    _is_over = False
+    _held_since_s = 0.0
+    _held: Held | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _tries = 0
 
-    def __init__(self, front: Front, head: RequestHead) -> None:
+    def __init__(self, front: Front, head: RequestHead, body: bytes, is_complete: bool) -> None:
         self.head = head
-        self.is_complete = False  # the request has arrived whole
-        self.is_started = False
-        self.is_tunnel = False
+        self.is_complete = is_complete  # the request has arrived whole
         self._front = front
-        self._body: list[bytes] = []  # what has arrived and has no connection to go to
-        self._num_body_bytes = 0
-        self._capacity: Capacity | None = None
-        self._path = b""
-        self._endpoint: Endpoint | None = None
-        self._back: BackConnection | None = None
-        self._reader: ResponseReader | None = None
-        self._may_replay = False  # `_body` is all of it that was sent, and in one piece with the head
-        self._closes = False
-        self._is_cold = False
-        self._is_over = False
-        self._held_since_s: float | None = None
-        self._held_ms: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._tries = 0
+        self._body = body  # what has arrived and may have to be sent, or sent again
+        self.request_id = head.request_id or b"%032x" % random.getrandbits(128)
 
     # The client's side.
 
@@ -100,7 +77,7 @@ class Exchange:
         """Whether more of the request may be read from the client now."""
         if self._back is not None:
             return not self._back.is_congested
-        return self._num_body_bytes < _MAX_HELD_BODY_BYTES
+        return len(self._body) < _MAX_HELD_BODY_BYTES
 
     @property
     def has_answered(self) -> bool:
@@ -118,36 +95,20 @@ class Exchange:
             return
         capacity = self._capacity = route.capacity
         self._path = route.path + mark + query
-        capacity.counts.requests += 1
-        capacity.concurrency.enter()
-        endpoint = capacity.acquire()
+        endpoint = capacity.enter()
         if endpoint is None:
             self._hold(first=False)
         else:
             self._forward(endpoint)
 
-    def body_arrived(self, data: bytes) -> None:
+    def body_arrived(self, data: bytes, is_complete: bool) -> None:
         """A piece of the request body."""
-        if self._is_over:
-            return
-        if self.head.chunked:
-            data = b"%x\r\n%b\r\n" % (len(data), data)
-        if self._back is None:
-            self._body.append(data)
-            self._num_body_bytes += len(data)
-        else:
+        self.is_complete = is_complete
+        if self._back is not None:
             self._forget_body()
             self._back.send(data)
-
-    def request_ended(self) -> None:
-        """The request has arrived whole."""
-        self.is_complete = True
-        if self.head.chunked and not self._is_over:
-            if self._back is None:
-                self._body.append(b"0\r\n\r\n")
-            else:
-                self._forget_body()
-                self._back.send(b"0\r\n\r\n")
+        elif not self._is_over:
+            self._body += data
 
     def tunnel(self, data: bytes) -> None:
         """Bytes of an upgraded connection."""
@@ -175,12 +136,12 @@ class Exchange:
     def granted(self, endpoint: Endpoint) -> None:
         """The wait is over: `endpoint` takes the request."""
         assert self._capacity is not None
+        assert self._held is not None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._held_since_s is not None:
-            self._held_ms = (self._held_ms or 0.0) + (self._capacity.clock() - self._held_since_s) * 1e3
-            self._held_since_s = None
+        waited_ms = (self._capacity.clock() - self._held_since_s) * 1e3
+        self._held = self._held._replace(total_ms=self._held.total_ms + waited_ms)
         self._forward(endpoint)
 
     def refused(self, reason: str, retry_after_s: int) -> None:
@@ -188,26 +149,25 @@ class Exchange:
         self._fail(503, reason, retry_after_s=retry_after_s)
 
     def _hold(self, *, first: bool) -> None:
+        """Wait for an instance, until the deadline."""
         capacity = self._capacity
         assert capacity is not None
-        if self._held_ms is None:
+        if self._held is None:
             capacity.counts.held += 1
-        if capacity.is_at_zero and not self._is_cold:
-            self._is_cold = True
-            capacity.counts.cold += 1
+            capacity.counts.cold += capacity.is_at_zero
+        total_ms, is_cold = self._held or (0.0, False)
+        self._held = Held(total_ms, is_cold or capacity.is_at_zero)
         self._held_since_s = capacity.clock()
-        left_s = capacity.hold_s
+        most_s = capacity.hold_s
         if self.head.timeout_ms is not None:
-            left_s = min(left_s, self.head.timeout_ms / 1e3)
-        left_s -= (self._held_ms or 0.0) / 1e3
-        self._timer = self._front.loop.call_later(max(0.0, left_s), self._expired)
+            most_s = min(most_s, self.head.timeout_ms / 1e3)
+        self._timer = self._front.loop.call_later(max(0.0, most_s - total_ms / 1e3), self._expired)
         if not capacity.hold(self, first=first):
             status = 503 if self._path.startswith((b"/v1/", b"/v2/")) else 429
             detail = f"{capacity.queue_limit} requests wait for this function already: try again later"
             self._fail(status, detail, retry_after_s=1)
 
     def _expired(self) -> None:
-        self._timer = None
         self._fail(504, "the deadline passed before an instance could take the request")
 
     # The instance's side.
@@ -215,40 +175,33 @@ class Exchange:
     def _forward(self, endpoint: Endpoint) -> None:
         """Send what has arrived of the request over an idle connection, or a new one where none is still open."""
         self._endpoint = endpoint
-        data = self.head.encode(self._path, held_ms=self._held_ms, cold=self._is_cold)
-        if self._body:
-            data = b"".join((data, *self._body))
-        while endpoint.idle:
-            back = endpoint.idle.pop()
-            assert isinstance(back, BackConnection)
-            if self._begin(back, data):
+        front, head = self._front, self.head
+        data = head.encode(self._path, self._body, self.request_id, self._held)
+        while True:
+            is_new = not endpoint.idle
+            try:
+                back = BackConnection(endpoint, front.loop) if is_new else cast(BackConnection, endpoint.idle.pop())
+            except OSError as error:
+                self._no_connection(error)
                 return
-        try:
-            back = BackConnection(endpoint, self._front.loop)
-        except OSError as error:
-            self._no_connection(error)
-            return
-        if not self._begin(back, data):
-            self._try_again("the instance closed the connection at once")
-
-    def _begin(self, back: BackConnection, data: bytes) -> bool:
-        """Whether the request is on its way; if not, no byte of it is."""
-        try:
-            back.begin(self, data)
-        except OSError:
-            back.close()
-            assert self._capacity is not None
-            self._capacity.counts.retried += 1
-            return False
+            try:
+                back.begin(self, data)
+                break
+            except OSError as error:  # not a byte of the request has left
+                back.close()
+                if is_new:
+                    self._no_connection(error)
+                    return
+                self._count_retry()
         self._back = back
-        self._reader = ResponseReader(is_head=self.head.method == b"HEAD", upgradable=bool(self.head.upgrade))
+        self._reader = ResponseReader(is_head=head.method == b"HEAD", may_upgrade=bool(head.upgrade))
         self._may_replay = len(data) <= _MAX_REPLAY_BYTES
         if not self._may_replay:
             self._forget_body()
-        if not self._front.keeps_up:
+        if not front.keeps_up:
             back.pause()
-        self._front.flow()
-        return True
+        if back.is_congested or not front.is_reading:
+            front.flow()
 
     def _no_connection(self, error: OSError) -> None:
         capacity, endpoint = self._capacity, self._endpoint
@@ -274,12 +227,16 @@ class Exchange:
         if self._tries >= _MAX_TRIES:
             self._fail(502, f"{reason}, {self._tries} times: the function's log says more")
             return
-        self._capacity.counts.retried += 1
+        self._count_retry()
         endpoint = self._capacity.acquire()
         if endpoint is None:
             self._hold(first=True)
         else:
             self._forward(endpoint)
+
+    def _count_retry(self) -> None:
+        assert self._capacity is not None
+        self._capacity.counts.retried += 1
 
     def received(self, data: bytes) -> None:
         """Bytes of the answer."""
@@ -288,7 +245,7 @@ class Exchange:
         if self._may_replay:
             self._forget_body()
         if not reader.status:
-            self._closes = not self.is_complete or not self.head.keep_alive or front.must_close()
+            self._closes = not self.is_complete or not self.head.keep_alive or front.must_close
         try:
             out = reader.feed(data, close=self._closes)
         except WireError as error:
@@ -344,20 +301,20 @@ class Exchange:
     def _end(self, *, keep_back: bool) -> None:
         """Give back all that the exchange holds."""
         self._is_over = True
-        self._forget_body()
+        self._body = b""
+        if self._capacity is None:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._capacity is None:
-            return
-        self._capacity.withdraw(self)
+            self._capacity.withdraw(self)
         self._let_go(keep_back=keep_back)
-        self._capacity.concurrency.leave()
+        self._capacity.leave()
 
     def _forget_body(self) -> None:
         """What was sent is not to be sent again."""
         self._may_replay = False
-        self._body.clear()
+        self._body = b""
 
     def _let_go(self, *, keep_back: bool = False) -> None:
         """Give back the connection, then the instance, so that who waits for it finds the connection."""

@@ -6,7 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from faas.platform.exchange import Exchange
-from faas.platform.request import RequestHead, RequestReader
+from faas.platform.request import RequestReader
+from faas.platform.request_head import RequestHead
 from faas.platform.wire import LocalAnswer, WireError, encode_answer, problem
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ class FrontConnection(asyncio.Protocol):
         self.loop = activator.loop
         self.router = activator.router
         self.keeps_up = True
+        self.is_reading = True
+        self.must_close = activator.is_draining
         self._activator = activator
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._reader: RequestReader = cast(RequestReader, None)
@@ -30,7 +33,6 @@ class FrontConnection(asyncio.Protocol):
         self._refusal: LocalAnswer | None = None  # the last answer: what came after the exchanges is not HTTP
         self._is_tunnel = False
         self._is_closing = False  # what arrives is read and dropped
-        self._is_reading = True
         self._idle_since_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -64,6 +66,12 @@ class FrontConnection(asyncio.Protocol):
             self._reader.feed(data)
         except WireError as error:
             self._malformed(error)
+        if len(self._exchanges) == 1 and self.is_reading:  # the usual case, for short
+            exchange = self._exchanges[0]
+            if not exchange.is_started:
+                exchange.start()
+            if exchange.is_complete and not exchange.head.upgrade and self._refusal is None:
+                return
         self._advance()
 
     def eof_received(self) -> None:
@@ -90,17 +98,13 @@ class FrontConnection(asyncio.Protocol):
 
     # What the reader calls.
 
-    def request_began(self, head: RequestHead) -> None:
+    def request_began(self, head: RequestHead, body: bytes, *, is_complete: bool) -> None:
         """A request, in line behind those not answered yet."""
-        self._exchanges.append(Exchange(self, head))
+        self._exchanges.append(Exchange(self, head, body, is_complete))
 
-    def body_arrived(self, data: bytes) -> None:
+    def body_arrived(self, data: bytes, *, is_complete: bool) -> None:
         """A piece of the body of the last request in line."""
-        self._exchanges[-1].body_arrived(data)
-
-    def request_ended(self) -> None:
-        """The last request in line is complete."""
-        self._exchanges[-1].request_ended()
+        self._exchanges[-1].body_arrived(data, is_complete)
 
     # What the exchange calls.
 
@@ -112,9 +116,9 @@ class FrontConnection(asyncio.Protocol):
     def answer(self, exchange: Exchange, answer: LocalAnswer) -> None:
         """Answer without an instance, and be done with `exchange`."""
         head = exchange.head
-        close = not exchange.is_complete or not head.keep_alive or self.must_close()
+        close = not exchange.is_complete or not head.keep_alive or self.must_close
         is_head = head.method == b"HEAD"
-        self.send(encode_answer(answer, request_id=head.request_id, is_head=is_head, close=close))
+        self.send(encode_answer(answer, request_id=exchange.request_id, is_head=is_head, close=close))
         self.done(close=close)
 
     def done(self, *, close: bool) -> None:
@@ -122,14 +126,14 @@ class FrontConnection(asyncio.Protocol):
         exchange = self._exchanges.popleft()
         self._idle_since_s = self.loop.time()
         if close:
-            self._close(linger=not exchange.is_complete or not self._is_reading)
+            self._close(linger=not exchange.is_complete or not self.is_reading)
             return
         if exchange.head.upgrade:
             try:
                 self._reader.resume()
             except WireError as error:
                 self._malformed(error)
-        if self._exchanges or self._refusal is not None or not self._is_reading:
+        if self._exchanges or self._refusal is not None or not self.is_reading:
             self._advance()
 
     def cut(self) -> None:
@@ -151,14 +155,11 @@ class FrontConnection(asyncio.Protocol):
         self.flow()
         return tail
 
-    def must_close(self) -> bool:
-        """Whether the platform drains, so that this answer is the last."""
-        return self._activator.is_draining
-
     # The connection's life.
 
-    def close_if_idle(self) -> None:
-        """Close now unless a request is under way, whose answer will say that it is the last."""
+    def drain(self) -> None:
+        """Close now unless a request is under way, whose answer will then say that it is the last."""
+        self.must_close = True
         if self.is_idle:
             self._close(linger=False)
 
@@ -215,9 +216,9 @@ class FrontConnection(asyncio.Protocol):
         self._timer = self.loop.call_at(due_s, self._check_idle)
 
     def _let_read(self, may_read: bool) -> None:
-        if may_read is self._is_reading or self._transport.is_closing():
+        if may_read is self.is_reading or self._transport.is_closing():
             return
-        self._is_reading = may_read
+        self.is_reading = may_read
         if may_read:
             self._activator.hangups.unwatch(self._fd)
             self._transport.resume_reading()

@@ -6,60 +6,16 @@ here.
 
 import re
 
+from faas.platform.chunks import ChunkScanner
 from faas.platform.wire import MAX_HEAD_BYTES, WireError
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])[ \r]")
-_FRAMING = re.compile(
-    rb"\r\n(content-length|transfer-encoding|connection|keep-alive|proxy-connection|upgrade)[ \t]*:[ \t]*([^\r\n]*)",
-    re.IGNORECASE,
+_FRAMING = re.compile(  # in a head in lower case
+    rb"\r\n(?=[ctkpu])(content-length|transfer-encoding|connection|keep-alive|proxy-connection|upgrade)[ \t]*:"
+    rb"[ \t]*([^\r\n]*)"
 )
 _HOP = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"upgrade"))
-_MAX_LINE_BYTES = 4096  # of a chunk's size with its extensions
 _UNTIL_CLOSE = -1
-
-
-class ChunkScanner:
-    """Finds where a chunked body ends (RFC 9112, 7.1)."""
-
-    def __init__(self) -> None:
-        self.is_done = False
-        self._left = 0  # of a chunk's data and the line end after it
-        self._line = b""
-        self._in_trailers = False
-        self._num_trailer_bytes = 0
-
-    def feed(self, data: bytes) -> int:
-        """How many bytes of `data` belong to the body. Raises WireError."""
-        at, size = 0, len(data)
-        while at < size and not self.is_done:
-            if self._left:
-                step = min(self._left, size - at)
-                self._left -= step
-                at += step
-                continue
-            end = data.find(b"\n", at) + 1
-            self._line += data[at : end or size]
-            at = end or size
-            if len(self._line) > _MAX_LINE_BYTES:
-                raise WireError(502, "the instance sent a chunk without a size")
-            if end:
-                self._take_line()
-        return at
-
-    def _take_line(self) -> None:
-        line, self._line = self._line, b""
-        if self._in_trailers:
-            self._num_trailer_bytes += len(line)
-            if self._num_trailer_bytes > MAX_HEAD_BYTES:
-                raise WireError(502, f"the instance sent trailers over {MAX_HEAD_BYTES} bytes")
-            self.is_done = line == b"\r\n"
-            return
-        digits = line.split(b";", 1)[0].strip()
-        if not line.endswith(b"\r\n") or not re.fullmatch(rb"[0-9A-Fa-f]{1,16}", digits):
-            raise WireError(502, "the instance sent a chunk without a size")
-        chunk_bytes = int(digits, 16)
-        self._in_trailers = chunk_bytes == 0
-        self._left = chunk_bytes + 2 if chunk_bytes else 0
 
 
 class ResponseReader:
@@ -69,28 +25,17 @@ class ResponseReader:
     connection has left HTTP.
     """
 
-    __slots__ = (
-        "_chunks",
-        "_head",
-        "_is_head",
-        "_left",
-        "_upgradable",
-        "is_done",
-        "is_reusable",
-        "is_upgraded",
-        "status",
-    )
+    status = 0
+    is_done = False
+    is_reusable = False
+    is_upgraded = False
+    _head = b""
+    _left = 0
+    _chunks: ChunkScanner | None = None
 
-    def __init__(self, *, is_head: bool, upgradable: bool = False) -> None:
+    def __init__(self, *, is_head: bool, may_upgrade: bool = False) -> None:
         self._is_head = is_head
-        self._upgradable = upgradable
-        self._head = b""
-        self._left = 0
-        self._chunks: ChunkScanner | None = None
-        self.status = 0
-        self.is_done = False
-        self.is_reusable = False
-        self.is_upgraded = False
+        self._may_upgrade = may_upgrade
 
     @property
     def ends_with_connection(self) -> bool:
@@ -105,21 +50,20 @@ class ResponseReader:
         if self.status:
             return self._body(data)
         if self._head:
-            data = self._head + data
+            data, self._head = self._head + data, b""
         out = b""
-        while not self.status and data:
+        while data and not self.status:
             end = data.find(b"\r\n\r\n") + 4
             if end < 4:
                 if len(data) > MAX_HEAD_BYTES:
                     raise WireError(502, f"the instance sent headers over {MAX_HEAD_BYTES} bytes")
-                break
+                self._head = data
+                return out
             out += self._take_head(data[:end], close)
             data = data[end:]
-        if not self.status:
-            self._head = data
+        if not data:
             return out
-        self._head = b""
-        return out + self._body(data) if data or self.is_done else out
+        return out + self._body(data)
 
     def _take_head(self, head: bytes, close: bool) -> bytes:
         match = _STATUS.match(head)
@@ -128,57 +72,53 @@ class ResponseReader:
         status = int(match[2])
         if status < 200 and status != 101:
             return head
-        length, chunked, stays, rewrite = self._framing(head)
         self.status = status
-        self.is_reusable = stays and match[1] == b"1"
+        framing = _FRAMING.findall(head.lower())
+        if len(framing) == 1 and framing[0][0] == b"content-length":
+            self._left = _length(framing[0][1])
+            self.is_reusable = match[1] == b"1"
+            self.is_done = self._left == 0
+        else:
+            self._read_framing(framing, is_http11=match[1] == b"1")
         if status == 101:
-            if not self._upgradable:
+            if not self._may_upgrade:
                 raise WireError(502, "the instance changed the protocol though nobody asked it to")
             self.is_upgraded = True
             return head
         if self._is_head or status in (204, 304):
-            self.is_done = True
-        elif chunked:
-            self._chunks = ChunkScanner()
-        elif length is None:
-            self._left = _UNTIL_CLOSE
-            self.is_reusable = False
-            close = True
-        else:
-            self._left = length
-            self.is_done = length == 0
-        if rewrite:
+            self.is_done, self._left, self._chunks = True, 0, None
+        elif self._left == _UNTIL_CLOSE:
+            self.is_reusable, close = False, True
+        if len(framing) != 1:
             head = _without_hop_headers(head)
         return head[:-2] + b"connection: close\r\n\r\n" if close else head
 
-    @staticmethod
-    def _framing(head: bytes) -> tuple[int | None, bool, bool, bool]:
-        """The head's Content-Length, whether it is chunked, whether the connection stays, whether to rewrite it."""
-        length: int | None = None
-        chunked, stays, rewrite = False, True, False
-        for name, value in _FRAMING.findall(head):
-            key = name.lower()
-            if key == b"content-length":
-                if not value.strip().isdigit() or length not in (None, int(value)):
-                    raise WireError(502, "the instance sent a Content-Length that is not one number")
-                length = int(value)
-            elif key == b"transfer-encoding":
-                if value.strip().lower() != b"chunked":
+    def _read_framing(self, framing: list[tuple[bytes, bytes]], *, is_http11: bool) -> None:
+        """Where the body ends and whether the connection outlives it, from more or fewer headers than a length."""
+        self._left = _UNTIL_CLOSE
+        self.is_reusable = is_http11
+        for name, value in framing:
+            if name == b"content-length":
+                if self._left not in (_UNTIL_CLOSE, _length(value)):
+                    raise WireError(502, "the instance sent several Content-Lengths")
+                self._left = _length(value)
+            elif name == b"transfer-encoding":
+                if value.strip() != b"chunked":
                     raise WireError(502, "the instance sent a Transfer-Encoding other than chunked")
-                chunked = True
-            else:
-                rewrite = True
-                stays = stays and not (key == b"connection" and b"close" in value.lower())
-        if chunked and length is not None:
-            raise WireError(502, "the instance sent both a Content-Length and a Transfer-Encoding")
-        return length, chunked, stays, rewrite
+                self._chunks = ChunkScanner(502)
+            elif name == b"connection" and b"close" in value:
+                self.is_reusable = False
+        if self._chunks is not None:
+            if self._left != _UNTIL_CLOSE:
+                raise WireError(502, "the instance sent both a Content-Length and a Transfer-Encoding")
+            self._left = 0
 
     def _body(self, data: bytes) -> bytes:
-        if self.is_upgraded or self._left == _UNTIL_CLOSE:
-            return data
         if self._chunks is not None:
             num = self._chunks.feed(data)
             self.is_done = self._chunks.is_done
+        elif self.is_upgraded or self._left == _UNTIL_CLOSE:
+            return data
         else:
             num = min(self._left, len(data))
             self._left -= num
@@ -187,6 +127,13 @@ class ResponseReader:
             self.is_reusable = False
             return data[:num]
         return data
+
+
+def _length(value: bytes) -> int:
+    value = value.strip()
+    if not value.isdigit():
+        raise WireError(502, "the instance sent a Content-Length that is not a number")
+    return int(value)
 
 
 def _without_hop_headers(head: bytes) -> bytes:

@@ -1,0 +1,184 @@
+"""The head of a request: what the activator reads of it, and what an instance gets.
+
+A head that llhttp has passed goes on as it came, but for the headers that concern this hop alone and those that are
+ours to set. Pure.
+"""
+
+import re
+from typing import NamedTuple
+
+import httptools
+
+from faas.platform.wire import WireError
+
+ACTIVATE_MS = b"x-faas-activate-ms"  # to the instance: how long the activator held the request
+COLD = b"x-faas-cold"  # to the instance: 1 where the request waited for an instance to start
+
+_REQUEST_LINE = re.compile(rb"([A-Z-]+) ([^ \r\n]+) HTTP/1\.([01])\r\n")
+_READ = re.compile(  # the headers that are read, in a head in lower case
+    rb"\r\n(?=[chktpux])(host|content-length|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade"
+    rb"|x-(?:forwarded-for|forwarded-proto|request-id|request-timeout-ms|faas-cold|faas-activate-ms)):([^\r\n]*)"
+)
+_ANY = re.compile(rb"\r\n([^:\r\n]+):[^\r\n]*")
+_OF_THIS_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade")
+_OURS = (b"x-forwarded-for", b"x-request-timeout-ms", COLD, ACTIVATE_MS)
+_DROPPED = frozenset((*_OF_THIS_HOP, *_OURS))
+_KEPT = frozenset((b"", b"close", b"keep-alive", b"upgrade", b"content-length", b"host", b"transfer-encoding"))
+_HOST = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
+_UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_REQUEST_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_DECLINED_UPGRADES = (b"h2c", b"http/", b"tls/")  # an instance speaks HTTP/1.1, and a tunnel would hide requests
+
+
+class Held(NamedTuple):
+    """That a request was held: for how long in all, and whether for an instance to start."""
+
+    total_ms: float
+    is_cold: bool
+
+    def encode(self) -> bytes:
+        """The headers that tell an instance."""
+        return b"%b: %.3f\r\n%b: %d\r\n" % (ACTIVATE_MS, self.total_ms, COLD, self.is_cold)
+
+
+class RequestHead:
+    """One request without its body. `lines` are its headers as they go on, each after the end of a line."""
+
+    content_length = 0
+    chunked = False
+    is_http10 = False
+    keep_alive = True
+    request_id = b""  # that the client chose
+    upgrade = b""  # the protocol to change to, where it is one that an instance may grant
+    timeout_ms: float | None = None
+
+    def __init__(self, method: bytes, url: bytes, host: bytes, lines: bytes) -> None:
+        self.method = method
+        self.url = url
+        self.host = host  # in lower case, port and all
+        self.lines = lines
+
+    def encode(self, path: bytes, body: bytes, request_id: bytes, held: Held | None) -> bytes:
+        """The head as an instance gets it, for `path`, and what there is of the body."""
+        version = b" HTTP/1.0" if self.is_http10 else b" HTTP/1.1"
+        extra = b"\r\n"
+        if not self.request_id:
+            extra = b"\r\nx-request-id: %b\r\n" % request_id
+        if self.upgrade:
+            extra += b"connection: upgrade\r\nupgrade: %b\r\n" % self.upgrade
+        if self.timeout_ms is not None:
+            extra += b"x-request-timeout-ms: %d\r\n" % max(1.0, self.timeout_ms - (held.total_ms if held else 0.0))
+        if held is not None:
+            extra += held.encode()
+        return b"".join((self.method, b" ", path, version, self.lines, extra, b"\r\n", body))
+
+
+def read_request_head(raw: bytes, peer: bytes) -> RequestHead:
+    """Read a head that llhttp has passed; `peer` is the client's address, empty where it has none.
+
+    Raises WireError for what llhttp lets through and we do not.
+    """
+    line = _REQUEST_LINE.match(raw)
+    if line is None:
+        raise WireError(400, "the request line is not 'METHOD target HTTP/1.1'")
+    method, url, minor = line.groups()
+    if method == b"CONNECT":
+        raise WireError(501, "CONNECT is not served here")
+    lowered, start = raw.lower(), line.end() - 2
+    headers = _READ.findall(lowered, start)
+    found: dict[bytes, bytes] = dict(headers)
+    if len(found) < len(headers):
+        found = _joined(headers)
+    head = RequestHead(method, url, found.get(b"host", b"").strip(), raw[start:-4])
+    if b"content-length" in found:
+        head.content_length = int(found[b"content-length"])
+    elif b"transfer-encoding" in found:
+        _read_transfer_encoding(head, found[b"transfer-encoding"].strip(), minor)
+    if b"x-request-timeout-ms" in found:
+        _read_timeout(head, found[b"x-request-timeout-ms"].strip())
+    nominated = _read_connection(head, found[b"connection"], raw) if b"connection" in found else None
+    if nominated:
+        head.lines = _without(raw, lowered, start, only_read=False, names=_DROPPED | nominated)
+    elif not _DROPPED.isdisjoint(found):
+        head.lines = _without(raw, lowered, start, only_read=True, names=_DROPPED)
+    if minor == b"0":
+        head.is_http10, head.keep_alive, head.upgrade = True, False, b""
+    elif b"host" not in found:
+        raise WireError(400, "an HTTP/1.1 request needs a Host header")
+    if not url.startswith(b"/"):
+        _read_other_form(head)
+    if b"x-request-id" in found:
+        head.request_id = _REQUEST_ID.search(raw)[1].strip()  # type: ignore[index]  # it is there
+    _add_ours(head, found, peer)
+    return head
+
+
+def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers of which some come several times, those as the one list that they mean."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name == b"host" and name in found:
+            raise WireError(400, "an HTTP/1.1 request needs one Host header, not several")
+        found[name] = b"%b,%b" % (found[name], value) if name in found else value
+    return found
+
+
+def _read_transfer_encoding(head: RequestHead, coding: bytes, minor: bytes) -> None:
+    if minor == b"0":
+        raise WireError(400, "an HTTP/1.0 request cannot have a Transfer-Encoding")
+    if coding != b"chunked":
+        raise WireError(501, f"Transfer-Encoding {coding.decode('latin-1')!r} is not served here: use chunked")
+    head.chunked = True
+
+
+def _without(raw: bytes, lowered: bytes, start: int, *, only_read: bool, names: frozenset[bytes]) -> bytes:
+    """The header lines of `raw` but for those called `names`, which are all among those we read where `only_read`."""
+    kept, at = [], start
+    for line in (_READ if only_read else _ANY).finditer(lowered, start):
+        if line[1] in names:
+            kept.append(raw[at : line.start()])
+            at = line.end()
+    kept.append(raw[at:-4])
+    return b"".join(kept)
+
+
+def _read_timeout(head: RequestHead, value: bytes) -> None:
+    if not value.isdigit() or int(value) == 0:
+        raise WireError(400, f"X-Request-Timeout-Ms is {value.decode('latin-1')!r}: give whole milliseconds above 0")
+    head.timeout_ms = float(value)
+
+
+def _read_connection(head: RequestHead, connection: bytes, raw: bytes) -> frozenset[bytes]:
+    """Read what `Connection` says of this hop; return the names of further headers that are of this hop."""
+    tokens = {token.strip() for token in connection.split(b",")}
+    head.keep_alive = b"close" not in tokens
+    if b"upgrade" in tokens and not head.chunked and not head.content_length:
+        wanted = _UPGRADE.search(raw)
+        if wanted is not None and not wanted[1].lower().startswith(_DECLINED_UPGRADES):
+            head.upgrade = wanted[1].strip()
+    return frozenset(tokens - _KEPT)
+
+
+def _read_other_form(head: RequestHead) -> None:
+    """A target that is no path: `*`, or `http://host/path` as sent to proxies, whose host then counts (RFC 9112, 3.2)."""
+    if head.url == b"*" and head.method == b"OPTIONS":
+        return
+    try:
+        url = httptools.parse_url(head.url)
+    except httptools.HttpParserInvalidURLError:
+        url = None
+    if url is None or not url.host or url.schema not in (b"http", b"https"):
+        raise WireError(400, "the request target is neither a path nor an http address")
+    head.host = (b"%b:%d" % (url.host, url.port) if url.port else url.host).lower()
+    head.url = (url.path or b"/") + (b"?" + url.query if url.query else b"")
+    head.lines = _HOST.sub(b"", head.lines) + b"\r\nhost: " + head.host
+
+
+def _add_ours(head: RequestHead, found: dict[bytes, bytes], peer: bytes) -> None:
+    """Say who asked."""
+    if b"x-forwarded-for" in found:
+        peer = b", ".join(filter(None, (found[b"x-forwarded-for"].strip(), peer)))
+    ours = b"\r\nx-forwarded-for: " + peer if peer else b""
+    if b"x-forwarded-proto" not in found:
+        ours += b"\r\nx-forwarded-proto: http"
+    head.lines += ours
