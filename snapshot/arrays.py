@@ -80,10 +80,16 @@ def c_order_bytes(array: "Array") -> memoryview:
 
 
 def from_view(view: View, memory: memoryview) -> "Array":
-    """The array that `view` describes, in place in the stored tensor's `memory`."""
+    """The array that `view` describes, in place in the stored tensor's `memory`.
+
+    Raises TypeError or ValueError when it does not fit, or when its bytes would be taken for addresses of objects.
+    """
     import numpy as np
 
-    return np.ndarray(view.shape, np.dtype(view.dtype), memory, view.start, view.strides)
+    dtype = np.dtype(view.dtype)
+    if dtype.hasobject:
+        raise TypeError(f"{view.name!r} is said to hold objects ({view.dtype}), which no tensor can")
+    return np.ndarray(view.shape, dtype, memory, view.start, view.strides)
 
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "Array":

@@ -124,6 +124,18 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return (self.skeleton, *self.shards, *self.files)
 
 
+def is_inside(name: str) -> bool:
+    """Whether `name` is the one spelling of a path to a file inside a folder."""
+    path = PurePosixPath(name)
+    return (
+        bool(path.parts)
+        and not path.is_absolute()
+        and ".." not in path.parts
+        and str(path) == name
+        and "\0" not in name
+    )
+
+
 class _Versioned(msgspec.Struct):
     format_version: int
 
@@ -161,8 +173,7 @@ def parse_manifest(path: Path, encoded: bytes) -> Manifest:
 def _check(path: Path, manifest: Manifest) -> None:
     names = [MANIFEST_FILE, *(record.file for record in manifest.all_files)]
     for name in names:
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+        if not is_inside(name):
             raise BadManifestError(path, f"names a file outside the snapshot: {name!r}")
     if len(set(names)) != len(names):
         raise BadManifestError(path, "names one file twice")

@@ -91,43 +91,52 @@ def _items(one: object) -> Iterator[Part]:
         yield from ((Step(value, False), value) for value in one)
 
 
-def blame(root: object, attempt: Callable[[object], Exception | None]) -> tuple[Path, Exception] | None:
-    """The deepest part of `root` that cannot be pickled though all of its own parts can, and why.
+class Blame:
+    """Finds the deepest part of a graph that cannot be pickled though all of its own parts can.
 
-    `attempt` pickles an object and returns what it raised. None when no single part is to blame.
+    attempt: pickles an object and returns what that raised
+    take_apart: reduces an object as pickling would, and raises what that raises
     """
-    error = attempt(root)
-    return _blame((), root, error, attempt, {id(root)}) if error else None
 
+    def __init__(self, attempt: Callable[[object], Exception | None], take_apart: Callable[[object], object]) -> None:
+        self._attempt = attempt
+        self._take_apart = take_apart
+        self._seen: set[int] = set()
 
-def _blame(
-    path: Path, one: object, error: Exception, attempt: Callable[[object], Exception | None], seen: set[int]
-) -> tuple[Path, Exception] | None:
-    own_fault = True
-    for step, part in _pickled_parts(one):
-        if isinstance(part, _ATOMS):
-            continue
-        failed = attempt(part)
-        if failed is None:
-            continue
-        own_fault = False
-        if id(part) not in seen:
-            seen.add(id(part))
-            if found := _blame((*path, step), part, failed, attempt, seen):
+    def find(self, root: object) -> tuple[Path, Exception] | None:
+        """The path of that part and what it raised; None when no single part is to blame."""
+        error = self._attempt(root)
+        try:
+            return self._find((), root, error) if error else None
+        except RecursionError:  # the part to blame lies deeper than this walk can go
+            return None
+
+    def _find(self, path: Path, one: object, error: Exception) -> tuple[Path, Exception] | None:
+        self._seen.add(id(one))
+        own_fault = True
+        for step, part in self._parts(one):
+            if isinstance(part, _ATOMS) or not (failed := self._attempt(part)):
+                continue
+            own_fault = False
+            if id(part) not in self._seen and (found := self._find((*path, step), part, failed)):
                 return found
-    return (path, error) if own_fault else None
+        return (path, error) if own_fault else None
 
-
-def _pickled_parts(one: object) -> Iterator[Part]:
-    """What pickle would go on to pickle."""
-    if type(one) in (dict, list, tuple, set, frozenset):
-        yield from _items(one)
-    elif isinstance(one, FunctionType):
-        yield from _function_parts(one)
-    elif isinstance(one, MethodType):
-        yield Step("__self__", True), one.__self__
-    else:
-        yield from _reduced_parts(one)
+    def _parts(self, one: object) -> Iterator[Part]:
+        """What pickle would go on to pickle."""
+        if type(one) in (dict, list, tuple, set, frozenset):
+            yield from _items(one)
+        elif isinstance(one, FunctionType):
+            yield from _function_parts(one)
+        elif isinstance(one, MethodType):
+            yield Step("__self__", True), one.__self__
+        else:
+            try:
+                reduced = self._take_apart(one)
+            except Exception:
+                return  # its own fault, as the attempt on it has shown
+            if isinstance(reduced, tuple):
+                yield from _reduced_parts(reduced)
 
 
 def _function_parts(function: FunctionType) -> Iterator[Part]:
@@ -143,15 +152,9 @@ def _function_parts(function: FunctionType) -> Iterator[Part]:
         yield Step(f"<default {index}>", True), default
 
 
-def _reduced_parts(one: object) -> Iterator[Part]:
-    try:
-        reduced = one.__reduce_ex__(5)
-    except Exception:
-        return
-    if not isinstance(reduced, tuple):
-        return
-    parts: tuple[Any, ...] = (*reduced, None, None, None, None)
-    _, arguments, state, list_items, dict_items, *_ = parts
+def _reduced_parts(reduced: tuple[Any, ...]) -> Iterator[Part]:
+    padded: tuple[Any, ...] = (*reduced, None, None, None, None)
+    _, arguments, state, list_items, dict_items, *_ = padded
     for table in state if isinstance(state, tuple) else (state,):
         if isinstance(table, dict):
             yield from ((Step(name, isinstance(name, str)), value) for name, value in table.items())

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from snapshot.manifest import is_inside
+
 Reduced = tuple[Callable[..., object], tuple[object, ...]]
 Reducer = Callable[[Any], Reduced]
 _R = TypeVar("_R", bound=Reducer)
@@ -30,6 +32,10 @@ class KeptFiles:
     """
 
     files: Mapping[str, Path | bytes]
+
+    def __post_init__(self) -> None:
+        if outside := [name for name in self.files if not is_inside(name)]:
+            raise ValueError(f"no plain path inside the kept folder: {', '.join(map(repr, outside))}")
 
 
 def reducer(kind: type | str) -> Callable[[_R], _R]:

@@ -141,9 +141,20 @@ def pickle_graph(state: object) -> tuple[bytes, SkeletonPickler]:
     try:
         pickler.dump(state)
     except Exception as error:
-        path, reason = paths.blame(state, _attempt) or ((), error)
-        raise Unfreezable(paths.as_code(path), str(reason) or type(reason).__name__) from error
+        raise _unfreezable(state, error) from error
     return file.getvalue(), pickler
+
+
+def _unfreezable(state: object, error: Exception) -> Unfreezable:
+    if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
+        return Unfreezable(paths.ROOT, "its objects are nested too deeply to be pickled (Python's recursion limit)")
+    path, reason = paths.Blame(_attempt, _take_apart).find(state) or ((), error)
+    return Unfreezable(paths.as_code(path), str(reason) or type(reason).__name__)
+
+
+def _take_apart(one: object) -> object:
+    reduce = find_reducer(type(one), _BUILT_IN)
+    return reduce(one) if reduce else one.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 def _attempt(part: object) -> Exception | None:

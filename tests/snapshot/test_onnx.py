@@ -1,0 +1,145 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import snapshot
+from snapshot.onnx_model import external_files
+from tests.snapshot.onnx_bytes import adder, field, tensor
+
+Roundtrip = Callable[[Any], Any]
+WEIGHTS = np.arange(4, dtype="f4")
+INLINE = adder(tensor("w", 4, raw=WEIGHTS.tobytes()), 4)
+CPU = ["CPUExecutionProvider"]
+
+
+def session_on(model: Path | bytes, **options: object) -> onnxruntime.InferenceSession:
+    session_options = onnxruntime.SessionOptions()
+    session_options.intra_op_num_threads = 1
+    for name, value in options.items():
+        setattr(session_options, name, value)
+    return onnxruntime.InferenceSession(model, session_options, providers=CPU)
+
+
+def answer(session: onnxruntime.InferenceSession) -> list[float]:
+    return session.run(None, {"x": np.ones(4, "f4")})[0].tolist()
+
+
+@pytest.mark.parametrize("as_bytes", [True, False])
+def test_a_session_answers_as_before(tmp_path: Path, as_bytes: bool) -> None:
+    path = tmp_path / "adder.onnx"
+    path.write_bytes(INLINE)
+    session = session_on(INLINE if as_bytes else path)
+    manifest = snapshot.freeze({"session": session, "same": session}, tmp_path / "s")
+    path.unlink()
+    snapshot.verify(tmp_path / "s")
+    back = snapshot.thaw(tmp_path / "s").state
+    assert back["session"] is back["same"]
+    assert answer(back["session"]) == [1.0, 2.0, 3.0, 4.0]
+    assert [file.num_bytes for file in manifest.files] == [len(INLINE)]
+    assert "onnxruntime" in manifest.libraries
+
+
+def test_weights_in_another_file_are_kept_beside_the_model(tmp_path: Path) -> None:
+    home = tmp_path / "model"
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "w.bin").write_bytes(WEIGHTS.tobytes())
+    (home / "adder.onnx").write_bytes(adder(tensor("w", 4, location="data/w.bin"), 4))
+    manifest = snapshot.freeze([session_on(home / "adder.onnx")], tmp_path / "s")
+    assert {file.file for file in manifest.files} == {"files/0/adder.onnx", "files/0/data/w.bin"}
+    (home / "data" / "w.bin").unlink()
+    assert answer(snapshot.thaw(tmp_path / "s").state[0]) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_options_and_providers_come_back(roundtrip: Roundtrip) -> None:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_mem_pattern = False
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    back = roundtrip(onnxruntime.InferenceSession(INLINE, options, providers=CPU))
+    assert back.get_providers() == CPU
+    found = back.get_session_options()
+    assert found.intra_op_num_threads == 2
+    assert found.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
+    assert found.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert not found.enable_mem_pattern
+    assert found.get_session_config_entry("session.disable_prepacking") == "1"
+
+
+@pytest.mark.parametrize(("frozen", "asked", "expected"), [(0, None, 0), (0, 3, 3), (2, 3, 2), (2, None, 2)])
+def test_threads_left_open_are_those_that_thawing_asks_for(
+    tmp_path: Path, frozen: int, asked: int | None, expected: int
+) -> None:
+    snapshot.freeze(session_on(INLINE, intra_op_num_threads=frozen), tmp_path / "s")
+    back = snapshot.thaw(tmp_path / "s", num_threads=asked).state
+    assert back.get_session_options().intra_op_num_threads == expected
+
+
+def test_a_thawed_session_can_be_frozen_again(roundtrip: Roundtrip) -> None:
+    assert answer(roundtrip(roundtrip([session_on(INLINE)]))[0]) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_session_whose_model_is_gone_is_refused_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "adder.onnx"
+    path.write_bytes(INLINE)
+    session = session_on(path)
+    path.unlink()
+    with pytest.raises(snapshot.Unfreezable, match=r"state\['s'\]: .*adder.onnx"):
+        snapshot.freeze({"s": session}, tmp_path / "s")
+
+
+def test_a_session_of_a_class_of_its_own_is_refused(tmp_path: Path) -> None:
+    class Mine(onnxruntime.InferenceSession):
+        pass
+
+    with pytest.raises(snapshot.Unfreezable, match=r"Mine .* register a reducer"):
+        snapshot.freeze(Mine(INLINE, providers=CPU), tmp_path / "s")
+
+
+def test_weights_outside_the_models_folder_are_refused(tmp_path: Path) -> None:
+    session = session_on(INLINE)
+    home = tmp_path / "model"
+    home.mkdir()
+    (home / "m.onnx").write_bytes(adder(tensor("w", 4, location="../w.bin"), 4))
+    session._model_path, session._model_bytes = str(home / "m.onnx"), None
+    with pytest.raises(snapshot.Unfreezable, match=r"outside its own folder, in \.\./w\.bin"):
+        snapshot.freeze(session, tmp_path / "s")
+
+
+def test_external_files_are_found_wherever_tensors_may_be() -> None:
+    inner = field(5, tensor("deep", 1, location="deep.bin"))
+    attribute = field(6, inner) + field(5, tensor("value", 1, location="value.bin"))
+    sparse = field(1, tensor("v", 1, location="sparse.bin")) + field(2, tensor("i", 1, raw=b"1234"))
+    graph = (
+        field(1, field(4, "If") + field(5, attribute)) + field(15, sparse) + field(5, tensor("w", 1, location="w.bin"))
+    )
+    graph += field(5, tensor("again", 1, location="w.bin"))
+    model = field(1, 8) + field(7, graph) + field(25, field(7, field(5, attribute)))
+    assert sorted(external_files(memoryview(model))) == ["deep.bin", "sparse.bin", "value.bin", "w.bin"]
+    assert external_files(memoryview(INLINE)) == []
+
+
+@pytest.mark.parametrize(
+    "broken", [INLINE[:-3], b"\x0f", b"\xff" * 11, b"\x0b"], ids=["cut", "wire type", "number", "group"]
+)
+def test_what_is_no_model_is_refused(broken: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not an ONNX model|claims"):
+        external_files(memoryview(broken))
+
+
+@settings(max_examples=300, deadline=None)
+@given(position=st.integers(0, len(INLINE) - 1), value=st.integers(0, 255))
+def test_any_changed_model_is_read_or_refused(position: int, value: int) -> None:
+    changed = bytearray(INLINE)
+    changed[position] = value
+    try:
+        external_files(memoryview(bytes(changed)))
+    except ValueError:
+        return
