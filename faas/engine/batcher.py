@@ -30,6 +30,9 @@ from faas.messages import Call
 _CONFIDENT: Final = 3
 """Batches that must have been seen before an item is refused on the latency model's word."""
 
+_HALF_TICK_S: Final = 0.0005
+"""A timer may fire this much early, since loops count in milliseconds; to wait again for the rest would be spinning."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -66,7 +69,7 @@ class Batcher:
         self._asked = False
         self._gathering = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._early_s = 0.0
         self._quiet = Quiet()
 
     @property
@@ -164,9 +167,9 @@ class Batcher:
 
     def _form(self) -> None:
         """Start the batch that the policy asks for, if it asks for one."""
-        now = max(self._clock(), self._timer_at)  # a loop that rounds to milliseconds may fire early
+        now = self._clock()
         while not self._running:
-            decision = decide(self._queue, self._rules, self._outlook, now)
+            decision = decide(self._queue, self._rules, self._outlook, now + self._early_s)
             if isinstance(decision, Run):
                 self._note_gathered()
                 self._take(decision.num_items, now)
@@ -262,12 +265,12 @@ class Batcher:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._timer_at = 0.0
+        self._early_s = 0.0
         if moment is not None:
             delay_s = max(0.0, moment - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer, moment)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
 
-    def _on_timer(self, moment: float) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._timer_at = moment
+        self._early_s = _HALF_TICK_S
         self._consider()

@@ -12,6 +12,7 @@ from faas.clock import Clock
 from faas.messages import Call
 
 _SLACK: Final = 64
+_TICK_S: Final = 0.001
 
 
 class Deadlines:
@@ -53,12 +54,14 @@ class Deadlines:
     def _arm(self, moment: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = max(0.0, moment - self._clock())
+        delay_s = moment - self._clock()
+        if delay_s > 0.0:
+            delay_s = max(_TICK_S, delay_s)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._fire)
         self._timer_at = moment
 
     def _fire(self) -> None:
-        now = max(self._clock(), self._timer_at)  # a loop that rounds to milliseconds may fire early
+        now = self._clock()  # a loop that rounds to milliseconds may fire early; the rest is then waited for
         self._timer, self._timer_at = None, math.inf
         while self._heap and (self._heap[0][0] <= now or self._heap[0][1] not in self._calls):
             call = self._calls.get(heapq.heappop(self._heap)[1])
