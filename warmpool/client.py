@@ -105,7 +105,7 @@ class Zygote:
             return await launch.exec_worker(self.environment, request, why=str(refusal))
 
     async def park(self) -> Parked:
-        """Fork a worker ahead of need. Raises ForkRefused (one parked by exec would have imported nothing), ZygoteDied."""
+        """Fork a worker ahead of need. Raises ZygoteDied, ForkRefused (one parked by exec would save little)."""
         ours, theirs = protocol.socketpair()
         with theirs:
             try:

@@ -1,8 +1,8 @@
 """What a forked worker does with the descriptors it inherited: it keeps its own, and no other leads anywhere shared.
 
 Closing alone would be wrong for those that imports opened: a module still owns the number and would one day close it,
-by then another file's. So such a number stays taken: by a private opening of the same file when it is a regular one, else
-by the null device.
+by then another file's. So such a number stays taken: by a private opening of the same file when it is a regular one,
+else by the null device.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """Huge pages for a zygote's heap, so that a fork copies hundreds of page table entries and not tens of thousands.
 
 A torch zygote forks in a third of the time. A worker that writes to a huge page copies 4 KiB of it, not all of it (the
-kernel splits its mapping), so nobody pays in memory. Best effort: a kernel before 6.1 has no MADV_COLLAPSE, and says so.
+kernel splits its mapping), so nobody pays in memory. Best effort: a kernel before 6.1 has no MADV_COLLAPSE.
 """
 
 import ctypes

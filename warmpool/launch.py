@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from warmpool import lifeline, protocol
 from warmpool.environment import Environment
 from warmpool.errors import WorkerStartError, ZygoteStartError
@@ -52,6 +54,7 @@ async def exec_worker(environment: Environment, request: protocol.Request, why: 
 
     Raises WorkerStartError when the system refuses.
     """
+    request = msgspec.structs.replace(request, sys_path=(*request.sys_path, *environment.sys_path))
     _log.warning("worker %s is started by exec, not by fork: %s", request.entry, why)
     env = base_env(environment) | request.env
     started_at = time.monotonic()

@@ -1,5 +1,6 @@
 """The warm pool: workers of any environment, each as fast as it can be had."""
 
+import asyncio
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +19,7 @@ class WarmPool:
         self._buffer = buffer
         self._start_timeout_s = start_timeout_s
         self._stations: dict[Environment, Station] = {}
+        self._lingering: dict[asyncio.Future[None], Station] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -29,7 +31,7 @@ class WarmPool:
         await self.close()
 
     async def warm(self, environment: Environment, *, buffer: int | None = None) -> Zygote:
-        """Have the environment's zygote ready and its workers being parked; return the zygote.
+        """Have the environment's zygote ready and its workers parked; return the zygote.
 
         `buffer` replaces the pool's own for this environment. Raises ZygoteStartError, PoolClosed.
         """
@@ -51,11 +53,20 @@ class WarmPool:
         station = self._stations.get(environment)
         return 0 if station is None else len(station.parked)
 
-    async def retire(self, environment: Environment, *, grace_s: float = 5.0) -> None:
-        """End everything of one environment, as `close` does."""
+    async def retire(self, environment: Environment, *, keep_workers: bool = False, grace_s: float = 5.0) -> None:
+        """End everything of one environment, as `close` does.
+
+        With `keep_workers` only what is parked ends now, and the rest when the last worker that was taken has ended.
+        """
         station = self._stations.pop(environment, None)
-        if station is not None:
+        if station is None:
+            return
+        if not keep_workers:
             await station.close(grace_s)
+            return
+        lingering = asyncio.ensure_future(station.linger())
+        self._lingering[lingering] = station
+        lingering.add_done_callback(self._lingering.pop)
 
     async def close(self, *, grace_s: float = 5.0) -> None:
         """End every zygote, parked worker, and worker that was taken and still lives; leave no process.
@@ -63,8 +74,11 @@ class WarmPool:
         Taken workers get SIGTERM and, after `grace_s`, SIGKILL: drain them first if that matters.
         """
         self._closed = True
-        for environment in list(self._stations):
-            await self.retire(environment, grace_s=grace_s)
+        for lingering in self._lingering:
+            lingering.cancel()
+        stations = [*self._stations.values(), *self._lingering.values()]
+        self._stations.clear()
+        await asyncio.gather(*(station.close(grace_s) for station in stations))
 
     def _station(self, environment: Environment) -> Station:
         if self._closed:

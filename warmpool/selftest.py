@@ -18,7 +18,7 @@ _NUM_ELEMENTS = 64_000  # torch splits an operation over threads from 32,768 on
 
 
 def fork_and_check(limits: threads.Limits, limit_s: float = LIMIT_S) -> str | None:
-    """Return why workers of this process would not work, or None when one of them did."""
+    """Return why workers of this process would not work, or None when one of them did. Raises OSError if it cannot."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -33,10 +33,11 @@ class Station:
         self._backoff = policy.Backoff()  # of zygotes
         self._parking = policy.Backoff()  # of parked workers that die before they are needed
         self._last_failure = ""
-        self._filling = False
+        self._filling: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._workers: set[Worker] = set()
-        self._closed = False
+        self._is_retired = False
+        self._is_closed = False
 
     def set_buffer(self, buffer: int) -> None:
         """Keep that many workers parked from now on; what is parked beyond it stays until it is taken."""
@@ -48,6 +49,13 @@ class Station:
         return await self._outcome(self._spawn(self._take(request)))
 
     async def warm(self) -> Zygote:
+        """Return the zygote when the buffer is parked as well, or cannot be. Raises as `ready_zygote` does."""
+        zygote = await self.ready_zygote()
+        if self._filling is not None:
+            await self._outcome(asyncio.shield(self._filling))
+        return zygote
+
+    async def ready_zygote(self) -> Zygote:
         """Return the zygote, started if need be. Raises ZygoteStartError when it fails or is backing off."""
         if self.zygote is not None and self.zygote.alive:
             return self.zygote
@@ -61,17 +69,35 @@ class Station:
             self._starting = self._spawn(self._start())
         return await self._outcome(asyncio.shield(self._starting))
 
+    async def linger(self) -> None:
+        """Start nothing any more, and end as `close` does once the last worker that was taken has ended by itself.
+
+        Until then the zygote stays, because it is the one that is told how its workers end.
+        """
+        self._is_retired = True
+        await self._end_parked()
+        while self._tasks or self._workers:
+            await asyncio.gather(*self._tasks, *(worker.wait() for worker in self._workers), return_exceptions=True)
+        await self.close(grace_s=0)
+
     async def close(self, grace_s: float) -> None:
         """End the zygote, the parked workers and every worker that was taken and still lives."""
-        self._closed = True
+        self._is_retired = self._is_closed = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for parked in self.parked:
-            parked.worker.kill()
-        await end_all([*self._workers, *(parked.worker for parked in self.parked)], grace_s=grace_s)
+        await self._end_parked()
+        await end_all(list(self._workers), grace_s=grace_s)
         if self.zygote is not None:
             await self.zygote.stop(grace_s=grace_s)
+
+    async def _end_parked(self) -> None:
+        workers = [parked.worker for parked in self.parked]
+        self.parked.clear()
+        for worker in workers:
+            worker.kill()  # it has nothing to clean up yet
+        for worker in workers:
+            await worker.wait()
 
     async def _take(self, request: Request) -> Worker:
         worker = await self._adopted(request) or await self._forked(request)
@@ -95,7 +121,7 @@ class Station:
     async def _forked(self, request: Request) -> Worker:
         while True:
             try:
-                return await (await self.warm()).fork(request)
+                return await (await self.ready_zygote()).fork(request)
             except ZygoteDied as death:
                 _log.warning("%s; the worker is asked of the next one", death)
             except ZygoteStartError as failure:
@@ -119,7 +145,7 @@ class Station:
         return zygote
 
     def _zygote_ended(self, zygote: Zygote) -> None:
-        if not self._closed:
+        if not self._is_retired:
             self._failed(f"zygote {zygote.pid} ended with status {zygote.process.status}", served=zygote.num_forked > 0)
 
     def _failed(self, reason: str, *, served: bool) -> None:
@@ -131,13 +157,12 @@ class Station:
 
     def _restart(self) -> None:
         alive = self.zygote is not None and self.zygote.alive
-        if not (alive or self._starting or self._closed):
+        if not (alive or self._starting or self._is_retired):
             self._starting = self._spawn(self._start())
 
     def _refill(self) -> None:
-        if not (self._filling or self._closed):
-            self._filling = True
-            self._spawn(self._fill())
+        if self._filling is None and not self._is_retired:
+            self._filling = self._spawn(self._fill())
 
     async def _fill(self) -> None:
         try:
@@ -152,10 +177,10 @@ class Station:
         except (ForkRefused, ZygoteDied) as reason:
             _log.warning("no worker is parked: %s", reason)
         finally:
-            self._filling = False
+            self._filling = None
 
     def _parked_ended(self, parked: Parked) -> None:
-        if parked not in self.parked or self._closed:
+        if parked not in self.parked:
             return
         self.parked.remove(parked)
         now = self._loop.time()
@@ -169,7 +194,7 @@ class Station:
         try:
             return await work
         except asyncio.CancelledError:
-            if self._closed and task is not None and not task.cancelling():
+            if self._is_closed and task is not None and not task.cancelling():
                 raise PoolClosed("the pool was closed before the worker had started") from None
             raise
 

@@ -32,6 +32,7 @@ class Zygote:
         self._workers: dict[int, int] = {}  # pidfd -> id of the fork
         self._opened_by_imports: list[int] = []
         self._remembered: dict[str, str | None] = {}
+        self._blamed: str | None = None  # the first import after which a fork was not safe
         self._tested = False
         self._unfit: str | None = None
         self._small_pages: list[int] = []
@@ -44,7 +45,7 @@ class Zygote:
         started_at = time.monotonic()
         gc.disable()
         sys.path[:0] = message.sys_path
-        failed = _import_all(protocol.from_memfd(fds[0]).decode().split())
+        failed = self._import_all(protocol.from_memfd(fds[0]).decode().split())
         fresh.settle()
         self._remembered = message.remembered
         self._limits = threads.Limits.find()
@@ -79,6 +80,20 @@ class Zygote:
                     if isinstance(message, protocol.Fork) and (pidfd := self._fork(message, fds)) is not None:
                         epoll.register(pidfd, select.EPOLLIN)
 
+    def _import_all(self, modules: Sequence[str]) -> dict[str, str]:
+        """Import the modules in order; return why, for each that could not be."""
+        failed: dict[str, str] = {}
+        for name in modules:
+            if name in sys.modules:
+                continue
+            try:
+                importlib.import_module(name)
+            except BaseException as error:
+                failed[name] = f"{type(error).__name__}: {error}"
+            if self._blamed is None and hazards.before_fork() is not None:
+                self._blamed = name
+        return failed
+
     def _fork(self, message: protocol.Fork, fds: Sequence[int]) -> int | None:
         """Fork a worker and tell the client; return its pidfd, or None when there is no worker."""
         try:
@@ -101,11 +116,16 @@ class Zygote:
         return pidfd
 
     def _why_not_fork(self) -> str | None:
-        """Return the reason against a fork now, or None. What the imports did is looked into once, when that is safe."""
+        """Return the reason against a fork now, or None. What the imports did is looked into once, when it can be."""
         why = hazards.before_fork()
         if why is None and not self._tested:
+            try:
+                self._unfit = hazards.after_imports(self._opened_by_imports) or selftest.fork_and_check(self._limits)
+            except OSError as error:
+                return f"a worker could not be forked as a test: {error}"
             self._tested = True
-            self._unfit = hazards.after_imports(self._opened_by_imports) or selftest.fork_and_check(self._limits)
+        if why is not None and self._blamed is not None:
+            why += f" (since the import of {self._blamed})"
         return why or self._unfit
 
     def _be_worker(self, message: protocol.Fork, fds: Sequence[int]) -> NoReturn:
@@ -156,16 +176,6 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-
-
-def _import_all(modules: Sequence[str]) -> dict[str, str]:
-    failed: dict[str, str] = {}
-    for name in modules:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            failed[name] = f"{type(error).__name__}: {error}"
-    return failed
 
 
 def _restore(remembered: Mapping[str, str | None]) -> None:

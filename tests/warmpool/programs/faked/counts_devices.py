@@ -1,0 +1,3 @@
+import torch
+
+torch.cuda.device_count()

@@ -1,0 +1,5 @@
+import threading
+
+thread = threading.Thread(target=list)
+thread.start()
+thread.join()
