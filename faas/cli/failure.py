@@ -13,7 +13,8 @@ WORK_FAILED: Final = 1
 CALL_WAS_WRONG: Final = 2
 
 _OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
-_WRONG_REQUESTS: Final = (400, 404, 405, 413, 415, 422)
+_NOT_FOUND: Final = 404
+_WRONG_REQUESTS: Final = (400, 405, 413, 415, 422)
 _DEBUG: Final = "the same command with FAAS_DEBUG=1 shows where it happened"
 
 
@@ -52,7 +53,8 @@ def describe(error: Exception) -> tuple[str, str, int]:
         return _ours(error)
     package = type(error).__module__.partition(".")[0]
     if package in _OURS:
-        return str(error), _AFTER_LEAF.get(package, _DEBUG), WORK_FAILED
+        code = CALL_WAS_WRONG if isinstance(error, ValueError) else WORK_FAILED
+        return str(error), _AFTER_LEAF.get(package, _DEBUG), code
     return f"unexpected {type(error).__name__}: {error}", _DEBUG, WORK_FAILED
 
 
@@ -63,16 +65,19 @@ def _ours(error: errors.FaasError) -> tuple[str, str, int]:
     if isinstance(error, errors.SettingError):
         return str(error), "correct it, then give the same command again", CALL_WAS_WRONG
     if isinstance(error, errors.BadInput):
-        return in_full(error), "give other input: --data JSON, --data @FILE or --file PATH", CALL_WAS_WRONG
+        return in_full(error), _OTHER_INPUT, CALL_WAS_WRONG
     if isinstance(error, errors.RemoteError):
-        wrong = error.status in _WRONG_REQUESTS
-        then = "faas list shows the functions that are served" if error.status == 404 else "faas logs NAME shows why"
-        return str(error), then, CALL_WAS_WRONG if wrong else WORK_FAILED
+        if error.status == _NOT_FOUND:
+            return str(error), "faas list shows the functions that are served", CALL_WAS_WRONG
+        if error.status in _WRONG_REQUESTS:
+            return str(error), _OTHER_INPUT, CALL_WAS_WRONG
+        return str(error), "faas logs NAME shows more", WORK_FAILED
     if isinstance(error, errors.PlatformError):
         return str(error), "faas up TARGET starts the platform", WORK_FAILED
     return str(error), _DEBUG, WORK_FAILED
 
 
+_OTHER_INPUT: Final = "give other input: --data JSON, --data @FILE or --file PATH"
 _A_TARGET: Final = "name a file (app.py), a function of it (app.py:Embed) or a module (pkg.app)"
 _AFTER_LEAF: Final = {
     "snapshot": "faas snapshot create TARGET --force makes it again",
@@ -94,4 +99,5 @@ def _wants_traceback() -> bool:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split()) or "no reason was given"
+    """Return a text of several lines as one, without the traceback that it may hold."""
+    return " ".join(text.partition("Traceback (most recent")[0].split()) or "no reason was given"

@@ -1,0 +1,73 @@
+"""A platform that is started in the background, and followed until it is up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import watchfiles
+
+from faas import address, settings
+from faas.cli.failure import WORK_FAILED, Failure
+from faas.settings import Settings
+
+
+def up_detached(targets: Sequence[str], options: Sequence[str]) -> int:
+    """Start a platform in a session of its own and show what it says until it is up. Returns the exit code.
+
+    Raises:
+        Failure: it ended before it was up.
+    """
+    found = settings.read()
+    for folder in (found.run, found.logs):
+        folder.mkdir(parents=True, exist_ok=True)
+    return asyncio.run(_up(targets, options, found, found.logs / "platform.log"))
+
+
+async def _up(targets: Sequence[str], options: Sequence[str], found: Settings, log: Path) -> int:
+    with log.open("ab") as out, log.open("rb") as said:
+        said.seek(0, 2)
+        async with contextlib.aclosing(watchfiles.awatch(found.run, log.parent, step=10)) as changes:
+            change = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)  # the watch begins before there is anything to see
+            child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "faas.cli.main", "up", *targets, *options),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+            ended = asyncio.ensure_future(child.wait())
+            try:
+                while not _is_up(found, child.pid) and not ended.done():
+                    await asyncio.wait((change, ended), return_when=asyncio.FIRST_COMPLETED)
+                    _show(said)
+                    if change.done():
+                        change = asyncio.ensure_future(anext(changes))
+            except asyncio.CancelledError:
+                child.terminate()
+                raise
+            finally:
+                change.cancel()
+                ended.cancel()
+                await asyncio.gather(change, ended, return_exceptions=True)
+        _show(said)
+    if not _is_up(found, child.pid):
+        raise Failure("the platform ended before it was up", f"{log} holds what it said", WORK_FAILED)
+    click.echo(f"the platform runs as process {child.pid}; stop it with: faas down", err=True)
+    return 0
+
+
+def _is_up(found: Settings, pid: int) -> bool:
+    record = address.read_record(found)
+    return record is not None and record.pid == pid
+
+
+def _show(said: BinaryIO) -> None:
+    click.echo(said.read(), err=True, nl=False)

@@ -1,0 +1,25 @@
+"""`faas list`: the platform's functions."""
+
+from __future__ import annotations
+
+import click
+
+from faas.cli import listing
+from faas.cli.control import Control
+
+
+@click.command()
+@listing.option
+def command(as_json: bool) -> None:
+    """List the functions of the platform that runs here: where they are, their instances, what they have answered."""
+    columns: listing.Columns = {
+        "function": lambda row: row["name"],
+        "url": lambda row: row["url"],
+        "ready": lambda row: f"{row['ready']}/{row['instances']}",
+        "requests": lambda row: row["requests"],
+        "failed": lambda row: row["failed"],
+        "starts": lambda row: row["starts"],
+        "begins by": lambda row: "snapshot" if row["snapshot"] else "setup()",
+        "failure": lambda row: row["failure"],
+    }
+    listing.show(Control().get("/functions"), columns, as_json=as_json, none="no functions")

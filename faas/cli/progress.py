@@ -1,0 +1,62 @@
+"""Steps of long work: what is under way turns on a terminal, and is a line elsewhere. All of it on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+
+from faas.clock import Clock, monotonic
+
+Step = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def steps(clock: Clock = monotonic) -> Iterator[Step]:
+    """Give a function that says what is being done now; what was done before is then over."""
+    if not sys.stderr.isatty():
+        yield _say
+        return
+    from rich.console import Console  # rich is for terminals alone
+    from rich.status import Status
+
+    console = Console(stderr=True)
+    with Status("starting", console=console) as status:
+        begun: list[tuple[str, float]] = []
+
+        def step(text: str) -> None:
+            if begun:
+                console.print(_done(*begun.pop(), clock()), markup=False, highlight=False)
+            begun.append((text, clock()))
+            status.update(text)
+
+        yield step
+        if begun:
+            console.print(_done(*begun.pop(), clock()), markup=False, highlight=False)
+
+
+@contextlib.contextmanager
+def of_time(text: str, seconds: float) -> Iterator[None]:
+    """Show how much of a known time has passed, on a terminal; say what is done, elsewhere."""
+    if not sys.stderr.isatty():
+        _say(f"{text} for {seconds:g} s")
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    # Twice a second: what is shown shall cost the measurement nothing.
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2, transient=True) as bar:
+        bar.add_task(text, total=None)
+        yield
+
+
+def _done(text: str, begun: float, ended: float) -> str:
+    return f"{ended - begun:6.1f} s  {text}"
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

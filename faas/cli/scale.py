@@ -1,0 +1,18 @@
+"""`faas scale`: how many instances a function has now."""
+
+from __future__ import annotations
+
+import click
+
+from faas import names
+from faas.cli.control import Control
+
+
+@click.command()
+@click.argument("name")
+@click.argument("instances", type=click.IntRange(min=0))
+def command(name: str, instances: int) -> None:
+    """Bring the function NAME to a number of INSTANCES. 0 drains it at once; more are kept for a while, then load
+    decides again."""
+    now = Control().post(f"/functions/{names.label(name)}/scale", {"instances": instances}, timeout_s=None)
+    click.echo(f"{now['name']} has {now['instances']} instances, {now['ready']} of them ready")

@@ -1,0 +1,51 @@
+"""`faas up`: the one-box platform."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+import uvloop
+
+from faas import address, settings
+from faas.cli import log_format as logs
+from faas.cli import port as ports
+from faas.cli.failure import Failure
+from faas.platform.main import run
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
+@click.option(
+    "--store", type=click.Path(path_type=Path), help="The folder of snapshots; FAAS_HOME/snapshots unless told."
+)
+@click.option("--detach", "-d", is_flag=True, help="Return once it is up, and leave it running.")
+@logs.option
+def command(
+    targets: tuple[str, ...], host: str, port: int, store: Path | None, detach: bool, log_format: str | None
+) -> int:
+    """Serve the functions of all TARGETS on this machine, each from zero: at /f/NAME/ and by Host header.
+
+    What is missing is made ready first. Stop it with Ctrl-C or faas down; calls in flight are answered before it ends,
+    unless it is told twice.
+    """
+    found = settings.read()
+    record = address.read_record(found)
+    if record is not None:
+        raise Failure(f"a platform runs here already: process {record.pid}, at {record.url}", "faas down ends it")
+    ports.listen(host, port).close()  # a taken port shall be told before anything is made ready
+    if detach:
+        from faas.cli.detach import up_detached  # watchfiles is for this alone
+
+        options = ["--host", host, "--port", str(port), *(["--store", str(store)] if store else [])]
+        return up_detached(targets, options)
+    logs.configure(log_format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run(list(targets), host=host, port=port, settings=found, store=store, progress=_say))
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
