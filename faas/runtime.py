@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -87,18 +88,16 @@ class Runtime:
             StartFailed: one of these failed, or took longer than `startup_timeout_s`. The state says so too.
         """
         limit_s = self.function.spec.calls.startup_timeout_s
-        began = self.clock()
+        limit = asyncio.timeout(limit_s)
         try:
-            async with asyncio.timeout(limit_s):
-                await self.thread.run(load)
-                self._loaded = True
-                if not self.phases.keys() & {"setup", "thaw"}:
-                    self.phases["setup"] = self.clock() - began
-                self._make_engines()
+            async with limit:
+                await self._load(load)
+                await self._make_engines()
                 await self._warm_up()
-        except TimeoutError:
-            raise self._failed(f"it took longer than startup_timeout_s={limit_s:g}\n{self.thread.stack()}") from None
         except Exception as error:
+            if limit.expired():
+                said = f"it took longer than startup_timeout_s={limit_s:g}; it was at:\n{self.thread.stack()}"
+                raise self._failed(said) from None
             raise self._failed(_last_lines(error)) from error
         if self._state == "starting":
             self._enter("ready", "ready")
@@ -146,12 +145,16 @@ class Runtime:
         """Run the handler's `teardown()` on the model thread, and let the thread end."""
         self.admitting = False
         await asyncio.gather(*(engine.close() for engine in self.engines.values()))
+        if self.thread.lease.held:
+            logger.error("teardown() does not run, since the model thread is still busy:\n%s", self.thread.stack())
+            return
         try:
             async with asyncio.timeout(_TEARDOWN_S):
                 if self._loaded:
                     await self.thread.run(self.handler.teardown)
         except TimeoutError:
-            logger.error("teardown() did not run: the handler is still busy\n%s", self.thread.stack())
+            logger.error("teardown() took longer than %g s and is left behind", _TEARDOWN_S)
+            return
         except Exception:
             logger.exception("teardown() failed")
         await self.thread.close()
@@ -164,7 +167,17 @@ class Runtime:
         self._enter("failed", reason)
         return StartFailed(f"{self.function.name} did not start: {reason}")
 
-    def _make_engines(self) -> None:
+    async def _load(self, load: Callable[[], object]) -> None:
+        began = self.clock()
+        await self.thread.run(load)
+        self._loaded = True
+        if not self.phases.keys() & {"setup", "thaw"}:
+            self.phases["setup"] = self.clock() - began
+        if not self.function.spec.grad:
+            for name in _in_training(self.handler.method(self.function.main)):
+                logger.warning("%s is in training mode, so its answers vary: call .eval() in setup()", name)
+
+    async def _make_engines(self) -> None:
         spec, limits = self.function.spec, self.function.limits
         for endpoint in self.function.endpoints:
             signature = endpoint.signature
@@ -176,7 +189,7 @@ class Runtime:
                 grad=spec.grad,
                 collate=signature.collate(),
             )
-            self.engines[endpoint.path] = make_engine(
+            engine = make_engine(
                 work,
                 batching=spec.batching,
                 max_inputs=limits.max_inputs,
@@ -185,6 +198,8 @@ class Runtime:
                 clock=self.clock,
                 observer=self.metrics,
             )
+            await engine.start()
+            self.engines[endpoint.path] = engine
         self.metrics.queue_depth = lambda: sum(engine.num_queued for engine in self.engines.values())
 
     async def _warm_up(self) -> None:
@@ -224,6 +239,17 @@ def _example(endpoint: Endpoint, number: int, example: Any) -> dict[str, Any]:
         return endpoint.signature.convert(example)
     except SchemaMismatch as error:
         raise SettingError(f"warmup[{number}] does not fit {endpoint.method}: {error} (at {error.field})") from None
+
+
+def _in_training(method: Callable[..., Any]) -> list[str]:
+    """Return the names of the torch modules in training mode among a handler's attributes, or its module's globals."""
+    module = getattr(sys.modules.get("torch"), "nn", None)
+    if module is None:
+        return []
+    owner = getattr(method, "__self__", None)
+    held = vars(owner) if owner is not None else method.__globals__
+    prefix = "self." if owner is not None else ""
+    return [f"{prefix}{name}" for name, value in held.items() if isinstance(value, module.Module) and value.training]
 
 
 def _last_lines(error: BaseException) -> str:

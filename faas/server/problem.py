@@ -14,7 +14,6 @@ from faas.errors import (
     CallerGone,
     DeadlineExceeded,
     DeadlineUnmeetable,
-    FaasError,
     HandlerError,
     MalformedBody,
     PayloadTooLarge,
@@ -111,8 +110,3 @@ def _trace(error: BaseException, wanted: bool) -> tuple[str, ...] | None:
     if not wanted:
         return None
     return tuple("".join(traceback.format_exception(error)).splitlines())
-
-
-def is_expected(error: BaseException) -> bool:
-    """Tell whether an error is one that this package raises on purpose, and so needs no traceback."""
-    return isinstance(error, FaasError) and not isinstance(error, HandlerError)
