@@ -87,8 +87,11 @@ def test_a_process_that_dies_is_an_error_and_takes_the_rest_along() -> None:
 def test_an_interrupt_ends_the_run_with_a_report() -> None:
     async def interrupt(_: web.Request) -> web.Response:
         if not interrupted:
+            # What a terminal does: interrupt all of this session.
             interrupted.append(True)
-            os.kill(os.getpid(), signal.SIGINT)
+            for process in (os.getpid(), *workers()):
+                if os.getsid(process) == os.getsid(0):
+                    os.kill(process, signal.SIGINT)
         return web.Response()
 
     async def measure() -> Report:
