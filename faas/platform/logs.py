@@ -57,6 +57,11 @@ class LogFile:
             return []
         return [line for line in map(_line, lines) if line is not None]
 
+    @property
+    def num_followers(self) -> int:
+        """How many read along."""
+        return len(self._followers)
+
     async def follow(self) -> AsyncIterator[Line]:
         """Yield each line as it is written. A reader that is 1,000 lines behind misses some."""
         queue: asyncio.Queue[Line] = asyncio.Queue(1000)
@@ -75,7 +80,7 @@ def _line(encoded: bytes) -> Line | None:
         return None
 
 
-class OutputPipe(asyncio.Protocol):
+class _OutputPipe(asyncio.Protocol):
     """The reading end of an instance's standard output and error, cut into lines."""
 
     def __init__(self, log: LogFile, instance: str) -> None:
@@ -85,10 +90,9 @@ class OutputPipe(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Write each whole line; a longer one than `MAX_LINE_BYTES` is cut."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        while len(self._rest) > MAX_LINE_BYTES:
-            lines.append(self._rest[:MAX_LINE_BYTES])
-            self._rest = self._rest[MAX_LINE_BYTES:]
+        *whole, rest = (self._rest + data).split(b"\n")
+        *long, self._rest = _cut(rest)
+        lines = [piece for line in whole for piece in _cut(line)] + long
         if lines:
             self._log.write(self._instance, *(line.decode("utf-8", "replace") for line in lines))
 
@@ -98,10 +102,15 @@ class OutputPipe(asyncio.Protocol):
             self._log.write(self._instance, self._rest.decode("utf-8", "replace"))
 
 
+def _cut(line: bytes) -> list[bytes]:
+    """Return `line` in pieces of at most `MAX_LINE_BYTES`; an empty line is one empty piece."""
+    return [line[at : at + MAX_LINE_BYTES] for at in range(0, len(line), MAX_LINE_BYTES)] or [b""]
+
+
 async def capture(log: LogFile, instance: str) -> tuple[asyncio.BaseTransport, int]:
     """Return the transport of a new pipe's reading end, and the writing end's descriptor, which the caller closes."""
     reader, writer = os.pipe()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: OutputPipe(log, instance), os.fdopen(reader, "rb", buffering=0)
+        lambda: _OutputPipe(log, instance), os.fdopen(reader, "rb", buffering=0)
     )
     return transport, writer

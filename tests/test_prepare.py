@@ -1,0 +1,190 @@
+"""Functions made ready for real: processes that import, set up, freeze, thaw and compare."""
+
+import asyncio
+import textwrap
+
+import pytest
+
+from faas.errors import TargetError
+from faas.preparation import Preparations
+from faas.prepare import close, prepare
+
+
+@pytest.fixture
+def write(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+
+    def write(text, name="app.py"):
+        path = folder / name
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    return write
+
+
+def made(target, store, **options):
+    steps = []
+    return asyncio.run(prepare(target, store, progress=steps.append, **options)), steps
+
+
+STATEFUL = """
+    from faas import inference_function
+    import helper
+
+    FACTOR = 1
+
+    @inference_function(warmup=[2, 3])
+    class Scale:
+        def setup(self):
+            global FACTOR
+            FACTOR = 7
+            self.offset = helper.OFFSET
+        def predict(self, x: int) -> int:
+            return x * FACTOR + self.offset
+
+    @inference_function
+    def twice(x: int) -> int:
+        return 2 * x
+"""
+
+
+def test_state_is_frozen_with_the_globals_that_setup_bound_and_compared(write, tmp_path):
+    write("OFFSET = 100", "helper.py")
+    target = write(STATEFUL)
+    (scale, twice), steps = made(target, tmp_path / "store")
+    assert (scale.name, scale.reason, scale.compared) == ("scale", None, True)
+    assert (twice.name, twice.compared) == ("twice", False)
+    assert scale.snapshot is not None
+    assert any(path.endswith("helper.py") for path in scale.origin.sources)
+    assert "msgspec" in scale.imports
+    assert "helper" not in scale.imports
+    assert "app" not in scale.imports
+    assert any("scale is ready" in step for step in steps)
+
+
+def test_what_is_fresh_is_not_made_again_and_what_changed_is(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function
+        def one(x: int) -> int:
+            return x
+    """)
+    (first,), _ = made(target, tmp_path)
+    (again,), steps = made(target, tmp_path)
+    assert again == first
+    assert steps == []
+    write("""
+        from faas import inference_function
+        @inference_function
+        def one(x: int) -> int:
+            return x + 1
+        @inference_function
+        def two(x: int) -> int:
+            return x
+    """)
+    assert "has changed" in Preparations(tmp_path).read("one").stale()
+    both, steps = made(target, tmp_path)
+    assert [p.name for p in both] == ["one", "two"]
+    assert steps
+    assert both[0].revision != first.revision
+
+
+def test_state_that_cannot_be_frozen_is_named_and_setup_runs_instead(write, tmp_path):
+    target = write("""
+        import socket
+        from faas import inference_function
+        @inference_function
+        class Holds:
+            def setup(self):
+                self.parts = {"client": socket.socket()}
+            def predict(self, x: int) -> int:
+                return x
+    """)
+    (holds,), steps = made(target, tmp_path)
+    assert holds.snapshot is None
+    assert "parts" in holds.reason
+    assert "client" in holds.reason
+    assert "socket" in holds.reason
+    assert any("instances run setup()" in step for step in steps)
+
+
+def test_state_that_answers_differently_is_not_used(write, tmp_path):
+    target = write("""
+        import os
+        from faas import inference_function
+        @inference_function(warmup=[1])
+        class Pid:
+            def setup(self):
+                self.pid = os.getpid()
+            def predict(self, x: int) -> bool:
+                return self.pid == os.getpid()
+    """)
+    (pid,), _ = made(target, tmp_path)
+    assert pid.snapshot is None
+    assert "answers the examples differently" in pid.reason
+
+
+def test_after_thaw_makes_what_must_be_fresh(write, tmp_path):
+    target = write("""
+        import os
+        from faas import inference_function
+        @inference_function(warmup=[1])
+        class Pid:
+            def setup(self):
+                self.after_thaw()
+            def after_thaw(self):
+                self.pid = os.getpid()
+            def predict(self, x: int) -> bool:
+                return self.pid == os.getpid()
+    """)
+    (pid,), _ = made(target, tmp_path)
+    assert pid.reason is None
+    assert pid.compared
+
+
+def test_snapshots_can_be_off(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function(snapshot="off")
+        def f(x: int) -> int:
+            return x
+    """)
+    (f,), _ = made(target, tmp_path)
+    assert (f.snapshot, f.reason) == (None, 'snapshot="off"')
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def setup(self): raise RuntimeError('no such model')", "RuntimeError: no such model"),
+        ("def setup(self): import os; os._exit(3)", "ended with status 3 while setting up"),
+    ],
+)
+def test_a_setup_that_fails_says_how(write, tmp_path, body, words):
+    target = write(f"""
+        from faas import inference_function
+        @inference_function
+        class Fails:
+            {body}
+            def predict(self, x: int) -> int:
+                return x
+    """)
+    with pytest.raises(TargetError) as caught:
+        made(target, tmp_path)
+    assert words in str(caught.value)
+
+
+def test_a_store_that_cannot_be_written_says_what_to_choose(write, tmp_path):
+    target = write("from faas import inference_function")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TargetError, match="--store"):
+        made(target, tmp_path / "file" / "store")
+
+
+def test_numbers_are_compared_with_a_tolerance():
+    assert close([1.0, {"a": 2.00001}], [1, {"a": 2.0}])
+    assert not close([1.0], [1.1])
+    assert not close({"a": 1}, {"b": 1})
+    assert not close([1], [1, 2])
+    assert not close("a", "b")
