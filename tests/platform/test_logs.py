@@ -43,8 +43,8 @@ def test_what_a_process_prints_is_cut_into_lines(tmp_path):
     async def story():
         file = LogFile(tmp_path, "f")
         transport, writer = await capture(file, "f-1")
-        os.write(writer, b"one\ntw")
-        os.write(writer, b"o\n" + b"x" * (logs.MAX_LINE_BYTES + 10) + b"\nlast \xff")
+        for part in (b"one\ntw", b"o\n", b"x" * (logs.MAX_LINE_BYTES + 10), b"\nlast \xff"):
+            await asyncio.to_thread(os.write, writer, part)
         os.close(writer)
         while len(file.last(10)) < 5:
             await asyncio.sleep(0.005)
