@@ -111,5 +111,5 @@ class Gate:
 async def settled(condition: Callable[[], bool]) -> None:
     """Let the loop turn until `condition()` holds."""
     async with asyncio.timeout(LONG_S):
-        while not condition():  # noqa: ASYNC110, the condition is not ours to signal
+        while not condition():
             await asyncio.sleep(0.001)
