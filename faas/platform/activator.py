@@ -16,6 +16,7 @@ from faas.errors import SettingError
 from faas.platform.front import FrontConnection
 from faas.platform.hangup import HangupWatch
 from faas.platform.routing import Router
+from faas.server.headers import RequestIds
 
 _BACKLOG = 4096  # connections that wait to be accepted; the kernel's own limit may be lower
 
@@ -35,11 +36,16 @@ class ActivatorSettings:
 
 
 @dataclass(slots=True)
-class ConnectionCounts:
-    """What happened to the activator's clients since the start; `open` is now."""
+class ClientCounts:
+    """What happened to all clients since the start. `open` connections are now.
+
+    Of all `requests`, `local` ones were answered without a function; `malformed` is what was no request.
+    """
 
     accepted: int = 0
     open: int = 0
+    requests: int = 0
+    local: int = 0
     malformed: int = 0
 
 
@@ -51,7 +57,8 @@ class Activator:
         self.settings = settings or ActivatorSettings()
         self.loop = asyncio.get_running_loop()
         self.hangups = HangupWatch(self.loop)
-        self.counts = ConnectionCounts()
+        self.counts = ClientCounts()
+        self.ids = RequestIds()
         self.is_draining = False
         self._servers: list[asyncio.Server] = []
         self._fronts: set[FrontConnection] = set()

@@ -120,6 +120,7 @@ class Capacity:
     def add(self, endpoint: Endpoint) -> None:
         """An instance is ready; those who wait are sent to it at once, as far as its limit goes."""
         endpoint.limit = self.limit or UNLIMITED
+        endpoint.is_retired = False
         self._endpoints.append(endpoint)
         self._grant()
 
@@ -141,10 +142,13 @@ class Capacity:
             self.on_unreachable(endpoint)
 
     def congested(self, endpoint: Endpoint) -> bool:
-        """The listen queue of `endpoint` is full: give it no more than it has now. False if it has nothing."""
-        if endpoint.in_flight == 0:
+        """The listen queue of `endpoint` was full for a request: give it no more than it has without that one.
+
+        False if it has nothing else, so that nothing would end the congestion.
+        """
+        if endpoint.in_flight < 2:
             return False
-        endpoint.limit = endpoint.in_flight
+        endpoint.limit = endpoint.in_flight - 1
         return True
 
     def enter(self) -> Endpoint | None:
@@ -201,7 +205,7 @@ class Capacity:
             while self._waiting:
                 endpoint = self._take()
                 if endpoint is None:
-                    return
+                    break
                 self._waiting.popitem(last=False)[0].granted(endpoint)
         finally:
             self._is_granting = False

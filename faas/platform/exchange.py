@@ -2,19 +2,23 @@
 
 import asyncio
 import errno
-import random
+from dataclasses import replace
 from typing import Protocol, cast
 
+from faas.errors import DeadlineExceeded, QueueFull, Unavailable
 from faas.platform.back import BackConnection
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.request_head import Held, RequestHead
 from faas.platform.response import ResponseReader
 from faas.platform.routing import Router, Target
-from faas.platform.wire import LocalAnswer, WireError, problem
+from faas.platform.wire import LocalAnswer, WireError
+from faas.server.headers import RequestIds
+from faas.server.problem import Problem
 
 _MAX_HELD_BODY_BYTES = 64 * 1024  # of a request that has no instance yet; more stays with its client
 _MAX_REPLAY_BYTES = 64 * 1024  # an instance reads this much at once, so bytes left unread mean that none were read
 _MAX_TRIES = 3
+_EXHAUSTED = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Front(Protocol):
@@ -24,6 +28,7 @@ class Front(Protocol):
     router: Router
     keeps_up: bool  # whether the client reads as fast as it is sent to
     is_reading: bool
+    ids: RequestIds
     must_close: bool  # whether the connection ends after this answer, whatever the request asked for
 
     def send(self, data: bytes) -> None:
@@ -68,7 +73,7 @@ class Exchange:
         self.is_complete = is_complete  # the request has arrived whole
         self._front = front
         self._body = body  # what has arrived and may have to be sent, or sent again
-        self.request_id = head.request_id or b"%032x" % random.getrandbits(128)
+        self.request_id = head.request_id or front.ids.of(None)
 
     # The client's side.
 
@@ -78,6 +83,11 @@ class Exchange:
         if self._back is not None:
             return not self._back.is_congested
         return len(self._body) < _MAX_HELD_BODY_BYTES
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it concerns no function."""
+        return self._capacity is None
 
     @property
     def has_answered(self) -> bool:
@@ -146,7 +156,7 @@ class Exchange:
 
     def refused(self, reason: str, retry_after_s: int) -> None:
         """The wait was in vain."""
-        self._fail(503, reason, retry_after_s=retry_after_s)
+        self._fail(Problem.of(Unavailable(reason, retry_after_s)))
 
     def _hold(self, *, first: bool) -> None:
         """Wait for an instance, until the deadline."""
@@ -163,12 +173,12 @@ class Exchange:
             most_s = min(most_s, self.head.timeout_ms / 1e3)
         self._timer = self._front.loop.call_later(max(0.0, most_s - total_ms / 1e3), self._expired)
         if not capacity.hold(self, first=first):
-            status = 503 if self._path.startswith((b"/v1/", b"/v2/")) else 429
-            detail = f"{capacity.queue_limit} requests wait for this function already: try again later"
-            self._fail(status, detail, retry_after_s=1)
+            full = Problem.of(QueueFull(f"{capacity.queue_limit} requests wait for this function: try again later"))
+            is_native = not self._path.startswith((b"/v1/", b"/v2/"))
+            self._fail(full if is_native else replace(full, status=503))
 
     def _expired(self) -> None:
-        self._fail(504, "the deadline passed before an instance could take the request")
+        self._fail(Problem.of(DeadlineExceeded("the deadline passed before an instance could take the request")))
 
     # The instance's side.
 
@@ -207,14 +217,11 @@ class Exchange:
         capacity, endpoint = self._capacity, self._endpoint
         assert capacity is not None
         assert endpoint is not None
-        if error.errno == errno.EAGAIN:
+        if error.errno == errno.EAGAIN and capacity.congested(endpoint):
             self._let_go()
-            if capacity.congested(endpoint):
-                self._hold(first=True)
-            else:
-                self._fail(503, "the instance takes no connections: try again later", retry_after_s=1)
-        elif error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-            self._fail(503, f"the platform has no connection left ({error.strerror}): try again", retry_after_s=1)
+            self._hold(first=True)
+        elif error.errno in _EXHAUSTED:
+            self._fail(Problem.of(Unavailable(f"no connection to the instance can be had now ({error.strerror})")))
         else:
             capacity.unreachable(endpoint)
             self._try_again(f"no connection to the instance ({error.strerror})")
@@ -225,7 +232,7 @@ class Exchange:
         self._let_go()
         self._tries += 1
         if self._tries >= _MAX_TRIES:
-            self._fail(502, f"{reason}, {self._tries} times: the function's log says more")
+            self._fail(Problem.plain(502, f"{reason}, {self._tries} times: the function's log says more"))
             return
         self._count_retry()
         endpoint = self._capacity.acquire()
@@ -290,13 +297,13 @@ class Exchange:
             self._end(keep_back=False)
             self._front.cut()
         else:
-            self._fail(502, detail)
+            self._fail(Problem.plain(502, detail))
 
-    def _fail(self, status: int, detail: str, *, retry_after_s: int | None = None) -> None:
+    def _fail(self, problem: Problem) -> None:
         assert self._capacity is not None
         self._capacity.counts.failed += 1
         self._end(keep_back=False)
-        self._front.answer(self, problem(status, detail, retry_after_s=retry_after_s))
+        self._front.answer(self, LocalAnswer(problem.status, problem=problem))
 
     def _end(self, *, keep_back: bool) -> None:
         """Give back all that the exchange holds."""

@@ -22,6 +22,7 @@ class FrontConnection(asyncio.Protocol):
     def __init__(self, activator: "Activator") -> None:
         self.loop = activator.loop
         self.router = activator.router
+        self.ids = activator.ids
         self.keeps_up = True
         self.is_reading = True
         self.must_close = activator.is_draining
@@ -32,6 +33,7 @@ class FrontConnection(asyncio.Protocol):
         self._exchanges: deque[Exchange] = deque()  # the first is the one being answered
         self._refusal: LocalAnswer | None = None  # the last answer: what came after the exchanges is not HTTP
         self._is_tunnel = False
+        self._is_advancing = False
         self._is_closing = False  # what arrives is read and dropped
         self._idle_since_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -66,12 +68,12 @@ class FrontConnection(asyncio.Protocol):
             self._reader.feed(data)
         except WireError as error:
             self._malformed(error)
-        if len(self._exchanges) == 1 and self.is_reading:  # the usual case, for short
+        if self._exchanges and not self._reader.is_paused and self._refusal is None:  # the usual case, for short
             exchange = self._exchanges[0]
-            if not exchange.is_started:
+            if exchange.is_complete and not exchange.is_started:
                 exchange.start()
-            if exchange.is_complete and not exchange.head.upgrade and self._refusal is None:
                 return
+        self._idle_since_s = self.loop.time()
         self._advance()
 
     def eof_received(self) -> None:
@@ -100,7 +102,10 @@ class FrontConnection(asyncio.Protocol):
 
     def request_began(self, head: RequestHead, body: bytes, *, is_complete: bool) -> None:
         """A request, in line behind those not answered yet."""
+        self._activator.counts.requests += 1
         self._exchanges.append(Exchange(self, head, body, is_complete))
+        if head.upgrade or len(self._exchanges) > 1:
+            self._reader.pause()
 
     def body_arrived(self, data: bytes, *, is_complete: bool) -> None:
         """A piece of the body of the last request in line."""
@@ -118,7 +123,8 @@ class FrontConnection(asyncio.Protocol):
         head = exchange.head
         close = not exchange.is_complete or not head.keep_alive or self.must_close
         is_head = head.method == b"HEAD"
-        self.send(encode_answer(answer, request_id=exchange.request_id, is_head=is_head, close=close))
+        self._activator.counts.local += exchange.is_local
+        self.send(encode_answer(answer, exchange.request_id, is_head=is_head, close=close))
         self.done(close=close)
 
     def done(self, *, close: bool) -> None:
@@ -128,7 +134,7 @@ class FrontConnection(asyncio.Protocol):
         if close:
             self._close(linger=not exchange.is_complete or not self.is_reading)
             return
-        if exchange.head.upgrade:
+        if self._reader.is_paused:
             try:
                 self._reader.resume()
             except WireError as error:
@@ -143,7 +149,7 @@ class FrontConnection(asyncio.Protocol):
 
     def flow(self) -> None:
         """Read from the client only while there is a place for what it sends."""
-        may_read = len(self._exchanges) < 2 and not self._reader.has_tail
+        may_read = not self._reader.is_paused or self._is_tunnel
         if self._exchanges and self._exchanges[0].is_started:
             may_read = may_read and self._exchanges[0].wants_body
         self._let_read(may_read or self._is_closing)
@@ -151,9 +157,8 @@ class FrontConnection(asyncio.Protocol):
     def upgraded(self) -> bytes:
         """Bytes pass unread from now on; return those that the client has sent already."""
         self._is_tunnel = True
-        tail = self._reader.take_tail()
         self.flow()
-        return tail
+        return self._reader.take_rest()
 
     # The connection's life.
 
@@ -165,10 +170,14 @@ class FrontConnection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Start what is first in line; a request that is answered at once makes way for the next."""
+        if self._is_advancing:
+            return
+        self._is_advancing = True
         while self._exchanges and not self._is_closing and not self._exchanges[0].is_started:
             self._exchanges[0].start()
+        self._is_advancing = False
         if self._refusal is not None and not self._exchanges and not self._is_closing:
-            self.send(encode_answer(self._refusal, request_id=b"", is_head=False, close=True))
+            self.send(encode_answer(self._refusal, self.ids.of(None), is_head=False, close=True))
             self._close(linger=True)
         self.flow()
 
@@ -201,19 +210,19 @@ class FrontConnection(asyncio.Protocol):
         self._timer = self.loop.call_later(self._activator.settings.linger_s, self._transport.abort)
 
     def _check_idle(self) -> None:
-        """Close a connection without a request for too long. Looked at once in that time, not at each request."""
-        due_s = self._idle_since_s + self._activator.settings.keep_alive_s
+        """End a connection whose client has sent nothing for too long. Looked at once in that time, not each time."""
         now_s = self.loop.time()
-        if not self._exchanges and due_s <= now_s:
-            if self._reader.is_in_head:
-                self._refusal = problem(408, "the request's head did not arrive in time")
-                self._advance()
-            else:
-                self._close(linger=False)
-            return
-        if self._exchanges:
-            due_s = now_s + self._activator.settings.keep_alive_s
-        self._timer = self.loop.call_at(due_s, self._check_idle)
+        due_s = self._idle_since_s + self._activator.settings.keep_alive_s
+        exchange = self._exchanges[0] if self._exchanges else None
+        if exchange is not None and (exchange.is_complete or not self.is_reading):
+            due_s = now_s + self._activator.settings.keep_alive_s  # the client waits, not we
+        if due_s > now_s:
+            self._timer = self.loop.call_at(due_s, self._check_idle)
+        elif self.is_idle:
+            self._close(linger=False)
+        else:
+            self._malformed(WireError(408, "the rest of the request did not arrive in time"))
+            self._advance()
 
     def _let_read(self, may_read: bool) -> None:
         if may_read is self.is_reading or self._transport.is_closing():

@@ -13,6 +13,8 @@ from faas.platform.chunks import ChunkScanner
 from faas.platform.request_head import RequestHead, read_request_head
 from faas.platform.wire import MAX_HEAD_BYTES, WireError
 
+_MAX_REMEMBERED_BYTES = 4096
+
 
 class RequestSink(Protocol):
     """Who takes the requests of one connection, in their order; bodies in the framing of their head."""
@@ -27,8 +29,8 @@ class RequestSink(Protocol):
 class RequestReader:
     """Reads the requests of one connection. `peer` is the client's address, empty where it has none.
 
-    What follows a request that asks for an upgrade is kept until `resume` or `take_tail`; what follows one that closes
-    the connection is ignored.
+    The sink may `pause` it when a request begins: that one's body and what follows is then kept until `resume`. What
+    follows a request that closes the connection is ignored.
     """
 
     def __init__(self, sink: RequestSink, peer: bytes) -> None:
@@ -42,21 +44,19 @@ class RequestReader:
         self._after_head: Callable[[bytes], bytes] | None = None  # takes what follows a head, returns what is not its
         self._left = 0  # of a body of a known length
         self._chunks = ChunkScanner(400)  # of a body of an unknown one
-        self._tail: bytes | None = None
+        self._rest = b""  # what came while paused
+        self.is_paused = False
 
     @property
     def is_in_head(self) -> bool:
         """Whether a request has begun whose head is not complete."""
         return self._parser is not None
 
-    @property
-    def has_tail(self) -> bool:
-        """Whether a request asked for an upgrade, and nobody has said yet what follows it."""
-        return self._tail is not None
-
     def feed(self, data: bytes) -> None:
         """Read on. Raises WireError; the connection is then of no more use."""
-        while data:
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        while data and not self.is_paused:
             if self._after_head is not None:
                 data = self._after_head(data)
                 continue
@@ -69,16 +69,21 @@ class RequestReader:
                 self._check(httptools.HttpRequestParser(self), raw)
                 self._read_head(raw)
             data = self._begin(data[end:])
+        self._rest = data
+
+    def pause(self) -> None:
+        """Read no further than the request that begins now; keep what follows."""
+        self.is_paused = True
 
     def resume(self) -> None:
-        """The upgrade was declined: what followed it is HTTP after all. Raises WireError."""
-        tail, self._tail, self._after_head = self._tail, None, None
-        self.feed(tail or b"")
+        """Read what was kept. Raises WireError."""
+        self.is_paused = False
+        self.feed(b"")
 
-    def take_tail(self) -> bytes:
-        """The upgrade was granted: what followed it in the new protocol so far."""
-        tail, self._tail = self._tail, None
-        return tail or b""
+    def take_rest(self) -> bytes:
+        """What was kept, if it is not HTTP."""
+        rest, self._rest = self._rest, b""
+        return rest
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""
@@ -123,7 +128,7 @@ class RequestReader:
             raise WireError(400, "not a well-formed HTTP/1.1 request")
         self._is_head_complete = False
         self._head = read_request_head(raw, self._peer)
-        self._raw = raw
+        self._raw = raw if len(raw) <= _MAX_REMEMBERED_BYTES else b""
 
     def _begin(self, data: bytes) -> bytes:
         """A request begins, of which `data` follows the head; return what follows the request."""
@@ -160,17 +165,7 @@ class RequestReader:
 
     def _end(self) -> None:
         """The request is complete."""
-        if self._head.upgrade:
-            self._tail, self._after_head = b"", self._keep_tail
-        elif self._head.keep_alive:
-            self._after_head = None
-        else:
-            self._after_head = _ignore
-
-    def _keep_tail(self, data: bytes) -> bytes:
-        assert self._tail is not None
-        self._tail += data
-        return b""
+        self._after_head = None if self._head.keep_alive else _ignore
 
 
 def _ignore(_data: bytes) -> bytes:

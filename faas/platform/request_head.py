@@ -10,9 +10,7 @@ from typing import NamedTuple
 import httptools
 
 from faas.platform.wire import WireError
-
-ACTIVATE_MS = b"x-faas-activate-ms"  # to the instance: how long the activator held the request
-COLD = b"x-faas-cold"  # to the instance: 1 where the request waited for an instance to start
+from faas.server.headers import ACTIVATE_MS, COLD, REQUEST_ID, TIMEOUT_MS
 
 _REQUEST_LINE = re.compile(rb"([A-Z-]+) ([^ \r\n]+) HTTP/1\.([01])\r\n")
 _READ = re.compile(  # the headers that are read, in a head in lower case
@@ -21,12 +19,12 @@ _READ = re.compile(  # the headers that are read, in a head in lower case
 )
 _ANY = re.compile(rb"\r\n([^:\r\n]+):[^\r\n]*")
 _OF_THIS_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade")
-_OURS = (b"x-forwarded-for", b"x-request-timeout-ms", COLD, ACTIVATE_MS)
+_OURS = (b"x-forwarded-for", TIMEOUT_MS, COLD, ACTIVATE_MS)
 _DROPPED = frozenset((*_OF_THIS_HOP, *_OURS))
 _KEPT = frozenset((b"", b"close", b"keep-alive", b"upgrade", b"content-length", b"host", b"transfer-encoding"))
 _HOST = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_REQUEST_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_STATED_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _DECLINED_UPGRADES = (b"h2c", b"http/", b"tls/")  # an instance speaks HTTP/1.1, and a tunnel would hide requests
 
 
@@ -38,7 +36,8 @@ class Held(NamedTuple):
 
     def encode(self) -> bytes:
         """The headers that tell an instance."""
-        return b"%b: %.3f\r\n%b: %d\r\n" % (ACTIVATE_MS, self.total_ms, COLD, self.is_cold)
+        waited = b"%b: %.3f\r\n" % (ACTIVATE_MS, self.total_ms)
+        return waited + COLD + b": 1\r\n" if self.is_cold else waited
 
 
 class RequestHead:
@@ -63,11 +62,12 @@ class RequestHead:
         version = b" HTTP/1.0" if self.is_http10 else b" HTTP/1.1"
         extra = b"\r\n"
         if not self.request_id:
-            extra = b"\r\nx-request-id: %b\r\n" % request_id
+            extra = b"\r\n%b: %b\r\n" % (REQUEST_ID, request_id)
         if self.upgrade:
             extra += b"connection: upgrade\r\nupgrade: %b\r\n" % self.upgrade
         if self.timeout_ms is not None:
-            extra += b"x-request-timeout-ms: %d\r\n" % max(1.0, self.timeout_ms - (held.total_ms if held else 0.0))
+            left_ms = self.timeout_ms - (held.total_ms if held else 0.0)
+            extra += b"%b: %d\r\n" % (TIMEOUT_MS, max(1.0, left_ms))
         if held is not None:
             extra += held.encode()
         return b"".join((self.method, b" ", path, version, self.lines, extra, b"\r\n", body))
@@ -94,8 +94,8 @@ def read_request_head(raw: bytes, peer: bytes) -> RequestHead:
         head.content_length = int(found[b"content-length"])
     elif b"transfer-encoding" in found:
         _read_transfer_encoding(head, found[b"transfer-encoding"].strip(), minor)
-    if b"x-request-timeout-ms" in found:
-        _read_timeout(head, found[b"x-request-timeout-ms"].strip())
+    if TIMEOUT_MS in found:
+        _read_timeout(head, found[TIMEOUT_MS].strip())
     nominated = _read_connection(head, found[b"connection"], raw) if b"connection" in found else None
     if nominated:
         head.lines = _without(raw, lowered, start, only_read=False, names=_DROPPED | nominated)
@@ -107,8 +107,8 @@ def read_request_head(raw: bytes, peer: bytes) -> RequestHead:
         raise WireError(400, "an HTTP/1.1 request needs a Host header")
     if not url.startswith(b"/"):
         _read_other_form(head)
-    if b"x-request-id" in found:
-        head.request_id = _REQUEST_ID.search(raw)[1].strip()  # type: ignore[index]  # it is there
+    if REQUEST_ID in found:
+        head.request_id = _STATED_ID.search(raw)[1].strip()  # type: ignore[index]  # it is there
     _add_ours(head, found, peer)
     return head
 
@@ -160,7 +160,7 @@ def _read_connection(head: RequestHead, connection: bytes, raw: bytes) -> frozen
 
 
 def _read_other_form(head: RequestHead) -> None:
-    """A target that is no path: `*`, or `http://host/path` as sent to proxies, whose host then counts (RFC 9112, 3.2)."""
+    """A target that is no path: `*`, or `http://host/path` as sent to proxies, whose host then counts (RFC 9112)."""
     if head.url == b"*" and head.method == b"OPTIONS":
         return
     try:

@@ -108,10 +108,12 @@ class ResponseReader:
                 self._chunks = ChunkScanner(502)
             elif name == b"connection" and b"close" in value:
                 self.is_reusable = False
-        if self._chunks is not None:
-            if self._left != _UNTIL_CLOSE:
-                raise WireError(502, "the instance sent both a Content-Length and a Transfer-Encoding")
+        if self._chunks is None:
+            self.is_done = self._left == 0
+        elif self._left == _UNTIL_CLOSE:
             self._left = 0
+        else:
+            raise WireError(502, "the instance sent both a Content-Length and a Transfer-Encoding")
 
     def _body(self, data: bytes) -> bytes:
         if self._chunks is not None:

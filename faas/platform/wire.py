@@ -1,9 +1,10 @@
 """What the activator says itself: its limits, its refusals, and the small answers it makes without an instance."""
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import NamedTuple
 
-import msgspec
+from faas.server.problem import Problem
 
 MAX_HEAD_BYTES = 64 * 1024  # of a request line and its headers together, and of an answer's
 
@@ -18,32 +19,32 @@ class WireError(Exception):
 
 
 class LocalAnswer(NamedTuple):
-    """An answer that needs no instance. `headers` come on top of type, length and connection."""
+    """An answer that needs no instance. `headers` come on top of type and length; a `problem` is a body and its type."""
 
     status: int
     body: bytes = b""
     content_type: bytes = b"application/json"
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    problem: Problem | None = None
 
 
 def problem(status: int, detail: str, *, retry_after_s: int | None = None) -> LocalAnswer:
-    """A refusal as RFC 9457's problem+json."""
-    title = HTTPStatus(status).phrase
-    body = msgspec.json.encode({"type": "about:blank", "title": title, "status": status, "detail": detail})
-    headers = () if retry_after_s is None else ((b"retry-after", b"%d" % retry_after_s),)
-    return LocalAnswer(status, body, b"application/problem+json", headers)
+    """A refusal that its status says wholly, as problem+json."""
+    plain = Problem.plain(status, detail)
+    return LocalAnswer(status, problem=replace(plain, retry_after_s=retry_after_s))
 
 
-def encode_answer(answer: LocalAnswer, *, request_id: bytes, is_head: bool, close: bool) -> bytes:
+def encode_answer(answer: LocalAnswer, request_id: bytes, *, is_head: bool, close: bool) -> bytes:
     """The bytes of `answer` on an HTTP/1.1 connection, the body left out where the request was a HEAD."""
-    lines = [
-        b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode()),
-        b"content-type: " + answer.content_type,
-        b"content-length: %d" % len(answer.body),
-    ]
-    lines += [name + b": " + value for name, value in answer.headers]
-    if request_id:
-        lines.append(b"x-request-id: " + request_id)
+    if answer.problem is not None:
+        body = answer.problem.body(request_id.decode("latin-1"))
+        headers = [*answer.problem.headers(body), *answer.headers]
+    else:
+        body = answer.body
+        headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(body)), *answer.headers]
+    lines = [b"HTTP/1.1 %d %b" % (answer.status, HTTPStatus(answer.status).phrase.encode())]
+    lines += [b"%b: %b" % header for header in headers]
+    lines.append(b"x-request-id: " + request_id)
     if close:
         lines.append(b"connection: close")
-    return b"\r\n".join((*lines, b"", b"" if is_head else answer.body))
+    return b"\r\n".join((*lines, b"", b"" if is_head else body))

@@ -229,5 +229,5 @@ async def platform(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Give way until `condition` holds, for what tells nobody when it happens."""
-    while not condition():  # noqa: ASYNC110
+    while not condition():
         await asyncio.sleep(0)
