@@ -17,6 +17,7 @@ from loadgen import ClosedLoop, OpenLoop, Report, Workload, run, stop_on_interru
 from loadgen.arrivals import Arrivals
 from loadgen.render import render
 
+_PLAIN_WIDTH: Final = 120  # columns, where no terminal says
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h)")
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -80,7 +81,8 @@ def command(url: str, data: str | None, file: str | None, as_json: bool, **optio
     if as_json:
         listing.write_json(report.to_dict())
     else:
-        rich.console.Console().print(render(report))
+        console = rich.console.Console()
+        console.print(render(report), width=console.width if console.is_terminal else _PLAIN_WIDTH)
     if not report.outcomes["ok"]:
         seen = ", ".join(f"{num} {outcome}" for outcome, num in report.outcomes.items() if num) or "nothing was sent"
         raise Failure(f"no request was answered well: {seen}", f"curl -i {url} shows one answer")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import socket
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import msgspec
 
 from faas import address, settings
@@ -25,8 +26,6 @@ class Control:
 
     def __init__(self, record: Record | None = None) -> None:
         self.record = record or _record()
-        transport = httpx.HTTPTransport(uds=self.record.control)
-        self._client = httpx.Client(transport=transport, base_url="http://platform", timeout=_ANSWER_S)
 
     def get(self, path: str) -> Any:
         """Return what the platform says.
@@ -35,37 +34,51 @@ class Control:
             RemoteError: it refuses; keeps the status.
             PlatformError: it does not answer.
         """
-        return self._ask("GET", path, None, _ANSWER_S)
+        with self._answer("GET", path, None, _ANSWER_S) as response:
+            return msgspec.json.decode(response.read())
 
     def post(self, path: str, value: Any = None, *, timeout_s: float | None = _ANSWER_S) -> Any:
         """Tell the platform something; returns what it says. Raises what `get` raises."""
-        return self._ask("POST", path, value, timeout_s)
+        with self._answer("POST", path, value, timeout_s) as response:
+            return msgspec.json.decode(response.read())
 
     def lines(self, path: str) -> Iterator[bytes]:
         """Yield the lines of an answer as they come. Raises what `get` raises."""
-        with self._answering(), self._client.stream("GET", path, timeout=None) as response:
-            if not response.is_success:
-                response.read()
-                raise _refusal(response)
-            rest = b""
-            for chunk in response.iter_bytes():
-                *whole, rest = (rest + chunk).split(b"\n")
-                yield from whole
-
-    def _ask(self, method: str, path: str, value: Any, timeout_s: float | None) -> Any:
-        body = None if value is None else msgspec.json.encode(value)
-        with self._answering():
-            response = self._client.request(method, path, content=body, timeout=timeout_s)
-        if not response.is_success:
-            raise _refusal(response)
-        return msgspec.json.decode(response.content)
+        with self._answer("GET", path, None, None) as response:
+            yield from response
 
     @contextlib.contextmanager
-    def _answering(self) -> Iterator[None]:
+    def _answer(
+        self, method: str, path: str, value: Any, timeout_s: float | None
+    ) -> Iterator[http.client.HTTPResponse]:
+        body = None if value is None else msgspec.json.encode(value)
+        connection = _UnixConnection(self.record.control, timeout_s)
         try:
-            yield
-        except httpx.TransportError as error:
-            raise PlatformError(f"the platform (process {self.record.pid}) does not answer: {error}") from error
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _refusal(response.status, response.read())
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            what = f"the platform (process {self.record.pid}) does not answer: {type(error).__name__}: {error}"
+            raise PlatformError(what) from error
+        finally:
+            connection.close()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP on a Unix socket. The standard library's, since httpx would be most of the time that a listing takes."""
+
+    def __init__(self, path: str, timeout_s: float | None) -> None:
+        super().__init__("platform")
+        self._path = path
+        self._timeout_s = timeout_s
+
+    def connect(self) -> None:
+        """Open the socket."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self._timeout_s)
+        self.sock.connect(self._path)
 
 
 def _record() -> Record:
@@ -76,9 +89,10 @@ def _record() -> Record:
     return record
 
 
-def _refusal(response: httpx.Response) -> RemoteError:
+def _refusal(status: int, content: bytes) -> RemoteError:
     try:
-        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+        problem = msgspec.json.decode(content, type=dict[str, Any])
     except msgspec.MsgspecError:
         problem = {}
-    return RemoteError(str(problem.get("detail") or response.text), response.status_code, problem)
+    detail = problem.get("detail") or content.decode("utf-8", "replace")
+    return RemoteError(str(detail), status, problem)

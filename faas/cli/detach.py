@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,10 +10,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 import click
-import watchfiles
 
 from faas import address, settings
 from faas.cli.failure import WORK_FAILED, Failure
+from faas.cli.watch import watching
 from faas.settings import Settings
 
 
@@ -33,9 +32,7 @@ def up_detached(targets: Sequence[str], options: Sequence[str]) -> int:
 async def _up(targets: Sequence[str], options: Sequence[str], found: Settings, log: Path) -> int:
     with log.open("ab") as out, log.open("rb") as said:
         said.seek(0, 2)
-        async with contextlib.aclosing(watchfiles.awatch(found.run, log.parent, step=10)) as changes:
-            change = asyncio.ensure_future(anext(changes))
-            await asyncio.sleep(0)  # the watch begins before there is anything to see
+        async with watching(found.run, log.parent) as watch:
             child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "faas.cli.main", "up", *targets, *options),
                 stdin=subprocess.DEVNULL,
@@ -46,17 +43,14 @@ async def _up(targets: Sequence[str], options: Sequence[str], found: Settings, l
             ended = asyncio.ensure_future(child.wait())
             try:
                 while not _is_up(found, child.pid) and not ended.done():
-                    await asyncio.wait((change, ended), return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait((watch.changed, ended), return_when=asyncio.FIRST_COMPLETED)
+                    watch.take()
                     _show(said)
-                    if change.done():
-                        change = asyncio.ensure_future(anext(changes))
             except asyncio.CancelledError:
                 child.terminate()
                 raise
             finally:
-                change.cancel()
                 ended.cancel()
-                await asyncio.gather(change, ended, return_exceptions=True)
         _show(said)
     if not _is_up(found, child.pid):
         raise Failure("the platform ended before it was up", f"{log} holds what it said", WORK_FAILED)

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from faas import errors, settings
+from faas import errors
 
 WORK_FAILED: Final = 1
 CALL_WAS_WRONG: Final = 2
@@ -92,6 +92,8 @@ def in_full(error: errors.BadInput) -> str:
 
 
 def _wants_traceback() -> bool:
+    from faas import settings  # the way of errors alone: help is to be quick
+
     try:
         return settings.read().debug
     except errors.SettingError:

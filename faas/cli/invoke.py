@@ -101,19 +101,13 @@ async def _found(name: str, wait_s: float, step: Step) -> Address:
 
 async def _record(found: Settings) -> None:
     """Wait until a platform has recorded itself."""
-    import watchfiles  # slow to import, and seldom needed
+    from faas.cli.watch import watching  # slow to import, and seldom needed
 
     found.run.mkdir(parents=True, exist_ok=True)
-    async with contextlib.aclosing(watchfiles.awatch(found.run, step=10)) as changes:
-        change = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0)  # the watch begins before the last look
-        try:
-            while address.read_record(found) is None:
-                await change
-                change = asyncio.ensure_future(anext(changes))
-        finally:
-            change.cancel()
-            await asyncio.gather(change, return_exceptions=True)
+    async with watching(found.run) as watch:
+        while address.read_record(found) is None:
+            await watch.changed
+            watch.take()
 
 
 async def _with_a_word(work: Any, name: str, step: Step) -> httpx.Response:

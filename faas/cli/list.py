@@ -6,6 +6,7 @@ import click
 
 from faas.cli import listing
 from faas.cli.control import Control
+from faas.cli.listing import duration
 
 
 @click.command()
@@ -19,6 +20,7 @@ def command(as_json: bool) -> None:
         "requests": lambda row: row["requests"],
         "failed": lambda row: row["failed"],
         "starts": lambda row: row["starts"],
+        "last start": lambda row: duration(row["last_start_ms"]["total"] / 1e3) if row["last_start_ms"] else None,
         "begins by": lambda row: "snapshot" if row["snapshot"] else "setup()",
         "failure": lambda row: row["failure"],
     }

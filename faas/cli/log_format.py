@@ -29,7 +29,8 @@ def configure(log_format: str | None) -> None:
     chosen = log_format or ("console" if sys.stderr.isatty() else "json")
     handler.setFormatter(Json() if chosen == "json" else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    for noisy in ("watchfiles", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 class Json(logging.Formatter):

@@ -6,15 +6,24 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 
 BACKLOG: Final = 2048
 
 _LISTENING: Final = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h in Linux)
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--host` and `--port`."""
+    kind = click.IntRange(0, 65535)
+    command = click.option("--port", type=kind, default=8000, show_default=True, help="The port; 0 for any.")(command)
+    return click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")(command)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -11,13 +11,14 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import watchfiles
 
 from faas.cli import port as ports
+from faas.cli.watch import watching
 from faas.targets import Target
 
 DRAIN_S: Final = 5.0
@@ -40,30 +41,20 @@ async def _supervise(target: Target, listen: socket.socket, options: Sequence[st
     logger.info(
         "serving %s at %s, and again after each change below %s", target.text, ports.url_of(listen), target.folder
     )
-    async with contextlib.aclosing(_changes(target.folder)) as changes:
-        change = asyncio.ensure_future(anext(changes))
-        await asyncio.sleep(0)  # the watch begins before the code is read
+    async with watching(target.folder, only=watchfiles.PythonFilter()) as watch:
         end = asyncio.ensure_future(stopped.wait())
         while not end.done():
             child = await _start(target, listen, options)
             ended = asyncio.ensure_future(child.wait())
-            await asyncio.wait((change, ended, end), return_when=asyncio.FIRST_COMPLETED)
-            if ended.done() and not change.done() and not end.done():
+            await asyncio.wait((watch.changed, ended, end), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done() and not watch.changed.done() and not end.done():
                 logger.warning("it ended with status %d; waiting for a change", ended.result())
-                await asyncio.wait((change, end), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((watch.changed, end), return_when=asyncio.FIRST_COMPLETED)
             await _end(child)
-            if change.done():
-                logger.info("%s changed", ", ".join(change.result()))
-                change = asyncio.ensure_future(anext(changes))
-        change.cancel()
-        await asyncio.gather(change, return_exceptions=True)
+            changed = sorted(str(Path(path).relative_to(target.folder)) for path in watch.take())
+            if changed:
+                logger.info("%s changed", ", ".join(changed))
     return 0
-
-
-async def _changes(folder: Path) -> AsyncGenerator[list[str], None]:
-    """Yield the names of the Python files that changed below `folder`, those that changed together at once."""
-    async for changes in watchfiles.awatch(folder, watch_filter=watchfiles.PythonFilter()):
-        yield sorted({str(Path(path).relative_to(folder)) for _, path in changes})
 
 
 async def _start(target: Target, listen: socket.socket, options: Sequence[str]) -> asyncio.subprocess.Process:

@@ -14,5 +14,6 @@ from faas.cli.control import Control
 def command(name: str, instances: int) -> None:
     """Bring the function NAME to a number of INSTANCES. 0 drains it at once; more are kept for a while, then load
     decides again."""
-    now = Control().post(f"/functions/{names.label(name)}/scale", {"instances": instances}, timeout_s=None)
-    click.echo(f"{now['name']} has {now['instances']} instances, {now['ready']} of them ready")
+    path = f"/functions/{names.label(name)}/scale"
+    now = Control().post(path, {"instances": instances}, timeout_s=None)
+    click.echo(f"{now['name']}: {now['ready']} of {now['instances']} ready")

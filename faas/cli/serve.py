@@ -27,8 +27,7 @@ logger = logging.getLogger(__name__)
 
 @click.command()
 @click.argument("target")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
+@ports.options
 @click.option("--reload", is_flag=True, help="Start again when a Python file beside the target's changes.")
 @click.option(
     "--keep-alive",

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 import snapshot
-from faas import names, settings
+from faas import names
 from faas.cli import listing, progress
+from faas.cli import store as stores
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import duration, size
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare
+from snapshot.manifest import MANIFEST_FILE
 
 
 @click.group()
@@ -24,21 +24,15 @@ def command() -> None:
     """Create, inspect and verify snapshots: what setup() left, kept so that an instance need not run it."""
 
 
-def _store(wrapped: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--store", type=click.Path(path_type=Path), help="The folder of snapshots; FAAS_HOME/snapshots unless told."
-    )(wrapped)
-
-
 @command.command()
 @click.argument("target")
 @click.option("--force", is_flag=True, help="Make it again, also where nothing has changed.")
-@_store
+@stores.option
 @listing.option
 def create(target: str, force: bool, store: Path | None, as_json: bool) -> None:
     """Set up the functions of TARGET, freeze what that left, and check that it thaws to the same."""
     with progress.steps() as step:
-        made = asyncio.run(prepare(target, _root(store), progress=step, force=force))
+        made = asyncio.run(prepare(target, stores.root(store), progress=step, force=force))
     listing.show(
         [_row(preparation) for preparation in made],
         {
@@ -62,28 +56,27 @@ def create(target: str, force: bool, store: Path | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("name")
-@_store
+@stores.option
 @listing.option
 def inspect(name: str, store: Path | None, as_json: bool) -> None:
     """Show what the snapshot of the function NAME, or the one in a folder NAME, holds and how it was made."""
-    found, folder = _find(name, _root(store))
+    found, folder = _find(name, stores.root(store))
     row: dict[str, Any] = {} if found is None else _row(found)
     if folder is not None:
         row |= _contents(snapshot.read_manifest(folder))
     if as_json:
         listing.write_json(row)
         return
-    width = max(map(len, row)) + 1
     for key, value in row.items():
-        click.echo(f"{key.replace('_', ' ') + ':':{width}} {_shown(key, value)}")
+        click.echo(f"{_label(key) + ':':12} {_shown(key, value)}")
 
 
 @command.command()
 @click.argument("name")
-@_store
+@stores.option
 def verify(name: str, store: Path | None) -> None:
     """Read every file of the snapshot of the function NAME, or in a folder NAME, and compare it with its digest."""
-    found, folder = _find(name, _root(store))
+    found, folder = _find(name, stores.root(store))
     if folder is None:
         assert found is not None
         raise Failure(f"{name} has no snapshot: {found.reason}", f"faas snapshot create {found.description.target}")
@@ -95,13 +88,9 @@ def verify(name: str, store: Path | None) -> None:
     click.echo(f"{folder}: {len(manifest.all_files)} files, {size(num_bytes)}: every digest is right")
 
 
-def _root(store: Path | None) -> Path:
-    return (store or settings.read().snapshots).absolute()
-
-
 def _find(name: str, root: Path) -> tuple[Preparation | None, Path | None]:
     """Return what was made ready under a function's name, and the folder of its snapshot; either may be None."""
-    if Path(name).is_dir():
+    if (Path(name) / MANIFEST_FILE).is_file():
         return None, Path(name)
     preparations = Preparations(root)
     found = preparations.read(names.label(name))
@@ -139,12 +128,17 @@ def _contents(manifest: snapshot.Manifest) -> dict[str, Any]:
         "python": manifest.python,
         "libraries": manifest.libraries,
         "num_files": len(manifest.all_files),
-        "num_bytes": sum(record.num_bytes for record in manifest.all_files),
+        "file_bytes": sum(record.num_bytes for record in manifest.all_files),
+        "state_bytes": manifest.tensor_bytes,
         "num_tensors": len(tensors),
-        "tensor_bytes": manifest.tensor_bytes,
         "dtypes": sorted({tensor.dtype for tensor in tensors}),
-        "files": [msgspec.to_builtins(record) for record in manifest.files],
+        "kept_files": [record.file for record in manifest.files],
     }
+
+
+def _label(key: str) -> str:
+    """Return a member's name without the unit that its value is shown with."""
+    return key.removeprefix("num_").removesuffix("_s").removesuffix("_bytes").replace("_", " ")
 
 
 def _shown(key: str, value: Any) -> str:

@@ -11,17 +11,15 @@ import uvloop
 from faas import address, settings
 from faas.cli import log_format as logs
 from faas.cli import port as ports
+from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.platform.main import run
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for any.")
-@click.option(
-    "--store", type=click.Path(path_type=Path), help="The folder of snapshots; FAAS_HOME/snapshots unless told."
-)
+@ports.options
+@stores.option
 @click.option("--detach", "-d", is_flag=True, help="Return once it is up, and leave it running.")
 @logs.option
 def command(
@@ -44,7 +42,9 @@ def command(
         return up_detached(targets, options)
     logs.configure(log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(run(list(targets), host=host, port=port, settings=found, store=store, progress=_say))
+        return runner.run(
+            run(list(targets), host=host, port=port, settings=found, store=stores.root(store), progress=_say)
+        )
 
 
 def _say(text: str) -> None:

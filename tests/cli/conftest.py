@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,11 +50,21 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     for name in ("FAAS_URL", "FAAS_PLATFORM_SOCKET", "FAAS_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     before, path = set(sys.modules), list(sys.path)
+    handlers, level = logging.root.handlers[:], logging.root.level
+    logging.root.handlers[:] = []
     yield tmp_path
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
     sys.path[:] = path
     for name in set(sys.modules) - before:
         if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
             del sys.modules[name]
+
+
+@pytest.fixture
+def home(folder: Path) -> Path:
+    """Give FAAS_HOME."""
+    return folder / "home"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from faas.cli.failure import Failure
         (errors.SettingError("x"), 2, "correct it"),
         (errors.SchemaMismatch("x"), 2, "give other input"),
         (errors.RemoteError("x", 404), 2, "faas list"),
-        (errors.RemoteError("x", 422), 2, "faas logs"),
+        (errors.RemoteError("x", 422), 2, "give other input"),
         (errors.RemoteError("x", 500), 1, "faas logs"),
         (errors.PlatformError("x"), 1, "faas up"),
         (errors.DeadlineExceeded("x"), 1, "FAAS_DEBUG=1"),
@@ -49,6 +49,11 @@ def test_an_error_that_nobody_foresaw_gives_its_type() -> None:
 def test_a_message_of_many_lines_becomes_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert failure.report(errors.PlatformError("first\n   second")) == 1
     assert capsys.readouterr().err.splitlines()[0] == "error: first second"
+
+
+def test_a_traceback_in_a_message_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    failure.report(errors.TargetError("ValueError: no\nTraceback (most recent call last):\n  File x\nValueError: no"))
+    assert capsys.readouterr().err.splitlines()[0] == "error: ValueError: no"
 
 
 def test_an_interrupt_is_one_word(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,21 +4,10 @@ import datetime
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from faas.cli import log_format
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    root.handlers[:] = []
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
