@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import signal
 import socket
 import sys
 import time
@@ -25,10 +23,7 @@ from faas import modules, settings, targets
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
-from faas.server.serve import serve
-
-PLATFORM_GONE_S = 1.0
-"""How long calls in flight may still take once the platform is gone: nobody can be waiting for them."""
+from faas.server.serve import Stop, serve
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,8 +109,8 @@ class _Instance:
 
     async def run(self, listen: socket.socket, control: socket.socket) -> int:
         """Start, serve until told to stop, and tell what calls have imported."""
-        watch = asyncio.ensure_future(_until_closed(control))
-        watch.add_done_callback(lambda _: _stop_self())
+        stop = Stop()
+        watch = asyncio.ensure_future(_stop_when_closed(control, stop))
         try:
             status = await serve(
                 self._runtime,
@@ -124,6 +119,7 @@ class _Instance:
                 grace_s=self._order.grace_s,
                 lame_duck_s=settings.read().lame_duck_s,
                 on_ready=self._ready,
+                stop=stop,
             )
             if self._runtime.state == "failed":
                 self._tell(Failed(self._runtime.reason))
@@ -166,13 +162,10 @@ def _teller(control: socket.socket) -> Callable[[Event], None]:
     return tell
 
 
-async def _until_closed(control: socket.socket) -> None:
+async def _stop_when_closed(control: socket.socket, stop: Stop) -> None:
+    """Wait until the platform's end of the socket is closed, as it is when the platform has ended or been killed."""
     control.setblocking(False)
-    loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError):
-        while await loop.sock_recv(control, 4096):
+        while await asyncio.get_running_loop().sock_recv(control, 4096):
             pass
-
-
-def _stop_self() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
+    stop.tell()

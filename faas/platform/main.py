@@ -68,7 +68,7 @@ class Platform:
             control.stop()
             await serving
         finally:
-            for task in self._tasks:
+            for task in [*self._tasks, *self._pool_changes]:
                 task.cancel()
             await self._pool.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -221,6 +221,8 @@ class Platform:
         self._registry.is_ready = False
         grace_s = max((loop.preparation.description.grace_period_s for loop in self._registry), default=0.0)
         await self._activator.drain(grace_s)
+        for task in self._tasks:  # nothing starts any more
+            task.cancel()
         await asyncio.gather(*(loop.stop(grace_s) for loop in self._registry))
 
 
