@@ -65,7 +65,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     dtype: numpy's type string or torch's name of the type
     shape: elements in each dimension; strides: bytes from one element to the next in each dimension
     start: bytes from the stored tensor's first byte to the view's first element
-    requires_grad, device: as torch has them
+    requires_grad, device: as torch has them; no device is the CPU
     """
 
     tensor: Natural
@@ -76,7 +76,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     strides: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)] | None = None
     start: Natural = 0
     requires_grad: bool = False
-    device: str = "cpu"
+    device: str | None = None
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -187,3 +187,6 @@ def _check(path: Path, manifest: Manifest) -> None:
             raise BadManifestError(path, f"reference {index} ({view.name!r}) points past the last stored tensor")
         if view.start > stored[view.tensor].num_bytes:
             raise BadManifestError(path, f"reference {index} ({view.name!r}) begins outside its stored tensor")
+        is_bare = view.form in ("storage", "buffer")
+        if is_bare and (len(view.shape) != 1 or view.start + view.shape[0] > stored[view.tensor].num_bytes):
+            raise BadManifestError(path, f"reference {index} ({view.name!r}) is no run of bytes of its stored tensor")

@@ -189,5 +189,5 @@ def _view(source: Source, name: str, stored: Stored, index: int) -> View:
         strides=None if as_stored else source.strides,
         start=0 if stored.compacted else stored.lead + source.address - stored.address,
         requires_grad=source.requires_grad,
-        device=source.device,
+        device=None if source.device == "cpu" else source.device,
     )

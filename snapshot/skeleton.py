@@ -10,6 +10,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -20,18 +21,19 @@ from snapshot.errors import Unfreezable
 from snapshot.plan import Source
 from snapshot.reducers import KeptFiles, Reducer, find_reducer, kept_folder
 
-# Memory that an object offers out of band (subclasses of arrays, data frames) stays in the pickle below this size.
+# Memory that an object offers out of band (as data frames do) stays in the pickle below this size.
 _MIN_BUFFER_BYTES = 1024
 _BUILT_IN: dict[str, Reducer] = {
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
 }
 
 
+@dataclass(frozen=True, eq=False)
 class _Bare:
     """Stands for a tensor or array whose type or attributes are pickled around it."""
 
-    def __init__(self, content: Any) -> None:
-        self.content = content
+    content: Any
+    describe: Callable[[Any], Source]
 
 
 class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -50,13 +52,13 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         self.modules: set[str] = set()
         self._numbers: dict[int, int] = {}
         self._take_out: dict[type, Callable[[Any], int | str | None]] = {
-            _Bare: lambda bare: self._array(bare.content) if _is_array(bare.content) else self._tensor(bare.content),
+            _Bare: lambda bare: self._refer(bare.content, bare.describe),
             KeptFiles: self._keep,
         }
         if numpy := sys.modules.get("numpy"):
-            self._take_out[numpy.ndarray] = self._take_out[numpy.memmap] = self._plain_array
+            self._take_out[numpy.ndarray] = self._take_out[numpy.memmap] = self._take_array
         if torch := sys.modules.get("torch"):
-            self._take_out[torch.Tensor] = self._take_out[torch.nn.Parameter] = self._plain_tensor
+            self._take_out[torch.Tensor] = self._take_out[torch.nn.Parameter] = self._take_tensor
             self._take_out[torch.UntypedStorage] = lambda storage: self._refer(storage, tensors.describe_storage)
 
     def persistent_id(self, one: Any) -> int | str | None:
@@ -73,11 +75,12 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
     def reducer_override(self, one: Any) -> Any:
         """Called by pickle for what is left: how the object is taken apart."""
         kind = type(one)
-        if kind in self._take_out:
-            if not _is_array(one) and tensors.is_plain(one):
-                return tensors.same, (_Bare(one),), one.__dict__, None, None, tensors.set_attributes
+        if kind in self._take_out:  # an array or tensor that a reference alone does not bring back
             if _is_array(one) and not one.dtype.hasobject:
-                return arrays.with_dtype, (_Bare(arrays.as_void(one)), one.dtype)
+                return arrays.with_dtype, (_Bare(arrays.as_void(one), arrays.describe), one.dtype)
+            if not _is_array(one) and tensors.is_plain(one):
+                bare = _Bare(one, tensors.describe)
+                return tensors.same, (bare,), one.__dict__, None, None, tensors.set_attributes
         elif tensors.is_typed_storage(one):
             return tensors.typed_storage, (one._untyped_storage, one.dtype)
         elif reduce := find_reducer(kind, _BUILT_IN):
@@ -93,17 +96,11 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
 
-    def _plain_array(self, array: Any) -> int | None:
-        return self._array(array) if arrays.is_plain(array) else None
+    def _take_array(self, array: Any) -> int | None:
+        return self._refer(array, arrays.describe) if arrays.is_plain(array) else None
 
-    def _plain_tensor(self, tensor: Any) -> int | None:
-        return self._tensor(tensor) if not tensor.__dict__ and tensors.is_plain(tensor) else None
-
-    def _array(self, array: Any) -> int:
-        return self._refer(array, arrays.describe)
-
-    def _tensor(self, tensor: Any) -> int:
-        return self._refer(tensor, tensors.describe)
+    def _take_tensor(self, tensor: Any) -> int | None:
+        return self._refer(tensor, tensors.describe) if not tensor.__dict__ and tensors.is_plain(tensor) else None
 
     def _refer(self, content: Any, describe: Callable[[Any], Source]) -> int:
         number = self._numbers.get(id(content))

@@ -37,9 +37,11 @@ def is_plain(tensor: "torch.Tensor") -> bool:
 
 
 def describe(tensor: "torch.Tensor") -> Source:
-    """The memory of a plain tensor."""
+    """The memory of a plain tensor. Raises ValueError when it has been freed under the tensor."""
     import torch
 
+    if tensor.numel() and not tensor.data_ptr():
+        raise ValueError("the tensor has no memory: its storage was freed or resized")
     dtype = str(tensor.dtype).removeprefix("torch.")
     item_bytes = tensor.element_size()
     return Source(
@@ -123,14 +125,19 @@ def storage_on(memory: memoryview, device: str) -> "torch.UntypedStorage":
 
 
 def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
-    """The tensor or parameter that `view` describes, in `storage`. Raises RuntimeError when it does not fit."""
+    """The tensor or parameter that `view` describes, in `storage`. Raises ValueError when it does not fit."""
     import torch
 
     dtype: torch.dtype = getattr(torch, view.dtype)
     item_bytes = dtype.itemsize
-    strides = _c_strides(view.shape) if view.strides is None else [stride // item_bytes for stride in view.strides]
-    tensor = torch.empty(0, dtype=dtype, device=view.device)
-    tensor.set_(storage, view.start // item_bytes, view.shape, strides)
+    strides = c_strides(view.shape, item_bytes) if view.strides is None else view.strides
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, strides, strict=True))
+    if 0 not in view.shape and view.start + last + item_bytes > storage.nbytes():
+        raise ValueError(f"{view.name!r} reaches past the {storage.nbytes()} bytes of its stored tensor")
+    if any(distance % item_bytes or distance < 0 for distance in (view.start, *strides)):
+        raise ValueError(f"{view.name!r} has distances that are no multiples of its {item_bytes}-byte elements")
+    tensor = torch.empty(0, dtype=dtype, device=storage.device)
+    tensor.set_(storage, view.start // item_bytes, view.shape, [stride // item_bytes for stride in strides])
     if view.form == "parameter":
         return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
     return tensor.requires_grad_() if view.requires_grad else tensor
@@ -141,12 +148,13 @@ def storage_from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Unt
     return storage if view.shape == (storage.nbytes(),) else storage[view.start : view.start + view.shape[0]]
 
 
-def _c_strides(shape: tuple[int, ...]) -> list[int]:
-    strides, step = [], 1
+def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
+    """Bytes from one element to the next in each dimension, the last dimension fastest."""
+    strides, step = [], item_bytes
     for size in reversed(shape):
         strides.append(step)
         step *= max(size, 1)
-    return strides[::-1]
+    return tuple(reversed(strides))
 
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "torch.Tensor":

@@ -178,9 +178,9 @@ class _Unpickler(pickle.Unpickler):
     def _make(self, view: View) -> object:
         if view.form == "numpy":
             return arrays.from_view(view, self._memory[view.tensor])
-        place = (view.tensor, view.device)
+        place = (view.tensor, view.device or "cpu")
         if place not in self._storages:
-            self._storages[place] = tensors.storage_on(self._memory[view.tensor], view.device)
+            self._storages[place] = tensors.storage_on(self._memory[view.tensor], place[1])
         if view.form == "storage":
             return tensors.storage_from_view(view, self._storages[place])
         return tensors.from_view(view, self._storages[place])

@@ -25,7 +25,7 @@ def fresh_process() -> Callable[..., Any]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr

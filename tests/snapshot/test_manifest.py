@@ -1,3 +1,4 @@
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -5,6 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,14 +100,43 @@ def test_no_snapshot_there(tmp_path: Path) -> None:
             read_manifest(folder)
 
 
-def test_a_view_that_does_not_fit_its_tensor_is_no_wrong_value(tmp_path: Path) -> None:
-    manifest = snapshot.freeze([np.arange(10.0)], tmp_path / "s")
-    path = tmp_path / "s" / MANIFEST_FILE
-    for change in ({"shape": [11]}, {"start": 8}, {"strides": [16]}, {"dtype": "<f9"}, {"dtype": "|O"}):
-        path.unlink()
-        path.write_bytes(changed(manifest, lambda m, change=change: m["views"][0].update(change)))
-        with pytest.raises(snapshot.ThawError):
-            snapshot.thaw(tmp_path / "s")
+def rewrite_view(folder: Path, change: dict[str, Any]) -> None:
+    """Change the first view of a snapshot and nothing else, in canonical form."""
+    manifest = read_manifest(folder)
+    first, *others = manifest.views
+    views = (msgspec.structs.replace(first, **change), *others)
+    (folder / MANIFEST_FILE).unlink()
+    (folder / MANIFEST_FILE).write_bytes(msgspec.structs.replace(manifest, views=views).encode())
+
+
+@pytest.mark.parametrize(
+    "change", [{"shape": (11,)}, {"start": 8}, {"strides": (16,)}, {"dtype": "<f9"}, {"dtype": "|O"}], ids=str
+)
+def test_a_view_that_does_not_fit_its_array_is_no_wrong_value(tmp_path: Path, change: dict[str, Any]) -> None:
+    snapshot.freeze([np.arange(10.0)], tmp_path / "s")
+    rewrite_view(tmp_path / "s", change)
+    with pytest.raises(snapshot.ThawError):
+        snapshot.thaw(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"shape": (11,)}, {"start": 4}, {"start": 2, "shape": (9,)}, {"strides": (8,)}, {"strides": (6,), "shape": (3,)}],
+    ids=str,
+)
+def test_a_view_that_does_not_fit_its_tensor_is_no_wrong_value(tmp_path: Path, change: dict[str, Any]) -> None:
+    snapshot.freeze([torch.arange(10.0)], tmp_path / "s")
+    rewrite_view(tmp_path / "s", change)
+    with pytest.raises(snapshot.ThawError, match=r"'0' (reaches past|has distances)"):
+        snapshot.thaw(tmp_path / "s")
+
+
+@pytest.mark.parametrize("change", [{"shape": [2001]}, {"start": 1}, {"shape": [20, 100]}], ids=str)
+def test_a_run_of_bytes_that_does_not_fit_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    manifest = snapshot.freeze(pickle.PickleBuffer(b"x" * 2000), tmp_path / "s")
+    assert manifest.views[0].form == "buffer"
+    with pytest.raises(snapshot.BadManifestError, match="no run of bytes"):
+        parse_manifest(WHERE, changed(manifest, lambda m: m["views"][0].update(change)))
 
 
 @settings(max_examples=300, deadline=None)

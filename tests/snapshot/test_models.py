@@ -33,6 +33,7 @@ print(json.dumps(answer))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_hugging_face_bert_and_its_tokenizer_answer_as_before(tmp_path: Path, fresh_process: Fresh) -> None:
     before = fresh_process(FREEZE_BERT + ANSWER_BERT, tmp_path / "s")
     after = fresh_process(THAW_BERT + ANSWER_BERT, tmp_path / "s")

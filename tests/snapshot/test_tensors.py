@@ -220,6 +220,13 @@ def test_an_array_and_a_tensor_on_its_memory_share_it_again(roundtrip: Roundtrip
     assert back[3] == -1
 
 
+def test_a_tensor_whose_memory_was_freed_is_refused_by_path(tmp_path: Path) -> None:
+    tensor = torch.ones(5)
+    tensor.untyped_storage().resize_(0)
+    with pytest.raises(snapshot.Unfreezable, match=r"^state\['t'\]: the tensor has no memory"):
+        snapshot.freeze({"t": tensor}, tmp_path / "s")
+
+
 def test_a_module_that_torch_itself_refuses_is_refused_by_path(tmp_path: Path) -> None:
     module = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)))
     with pytest.raises(snapshot.Unfreezable, match=r"^state\['net'\]\._modules\['0'\]: .*parametrized"):
