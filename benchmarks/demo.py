@@ -20,7 +20,7 @@ from benchmarks import report, usage
 from benchmarks.area import Bench, own_home, run_to_the_end
 from benchmarks.box import Box, running_box
 from benchmarks.measures import batching, cold_start, memory
-from benchmarks.processes import child_environment
+from benchmarks.processes import script
 from benchmarks.rows import shown
 
 _TARGET, _NAME = "benchmarks.functions.brief:Sentences", "sentences"
@@ -36,9 +36,11 @@ _PLAIN_PHASES = {
 }
 _WOKEN_PHASES = {
     "fork": "a forked worker takes over",
-    "thaw": "thaw of the snapshot",
+    "import": "its code is found",
+    "thaw": "the snapshot is thawed",
+    "setup": "setup()",
     "warmup": "warm-up",
-    "activate": "held by the activator",
+    "held besides": "until it is known to be ready",
     "queue": "in the queue",
     "batch": "in its batch",
     "exec": "first answer",
@@ -127,20 +129,15 @@ async def _show_way_to_zero(console: Console, box: Box, home: Path) -> None:
     while num != 0 and time.monotonic() - began_at < _TO_ZERO_WITHIN_S:
         now = len(await box.instances(_NAME))
         if now != num:
-            console.print(f"  after {time.monotonic() - began_at:4.1f} s: {now} instances")
+            console.print(f"  after {time.monotonic() - began_at:4.1f} s: {now} instance{'' if now == 1 else 's'}")
             num = now
         await asyncio.sleep(0.1)
     console.print(f"$ faas ps\n{await _faas(home, 'ps')}\n", markup=False)
 
 
 async def _faas(home: Path, *arguments: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "faas.cli.main", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=child_environment({"FAAS_HOME": str(home)}),
-    )
-    output, _ = await process.communicate()
+    async with script("-m", "faas.cli.main", *arguments, FAAS_HOME=str(home)) as process:
+        output, _ = await process.communicate()
     return output.decode().rstrip()
 
 

@@ -69,11 +69,6 @@ async def _answers(session: aiohttp.ClientSession, url: str, body: Any) -> bool:
         return False
 
 
-def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process under measurement: this one's, without the model hub."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **variables}
-
-
 @asynccontextmanager
 async def running(name: str, command: Sequence[str], log: Path, **variables: str) -> AsyncIterator[Server]:
     """Run this Python with the arguments `command` for as long as the context lasts, output into `log`.
@@ -88,13 +83,38 @@ async def running(name: str, command: Sequence[str], log: Path, **variables: str
             stdout=output,
             stderr=output,
             cwd=ROOT,
-            env=child_environment(variables),
+            env=_environment(variables),
             start_new_session=True,
         )
     try:
         yield Server(name, process, log)
     finally:
         await _end(process)
+
+
+@asynccontextmanager
+async def script(*arguments: str, **variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run this Python with `arguments`, which ends by itself, its output in a pipe; leaving the context kills it."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=ROOT,
+        env=_environment(variables),
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process under measurement: this one's, without the model hub."""
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **variables}
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,7 +1,8 @@
 """One function served in one process, by `faas serve`, or a peer's server."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,15 @@ async def peer(name: str, home: Path, body: Any) -> AsyncIterator[Served]:
     port = free_port()
     async with _served(name, ["-m", f"benchmarks.peers.{name}", str(port)], home, port, body) as served:
         yield served
+
+
+@asynccontextmanager
+async def together(*servers: AbstractAsyncContextManager[Served]) -> AsyncIterator[list[Served]]:
+    """Start several servers at once, and keep them for as long as the context lasts."""
+    async with AsyncExitStack() as owned:
+        async with asyncio.TaskGroup() as starting:
+            tasks = [starting.create_task(owned.enter_async_context(server)) for server in servers]
+        yield [task.result() for task in tasks]
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -13,13 +13,18 @@ _GONE = (FileNotFoundError, ProcessLookupError)  # between the listing and the r
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of one or several processes. PSS counts a page that n processes share as 1/n for each."""
+    """The memory of one or several processes. PSS counts a page that n processes share as 1/n for each.
+
+    `unfiled_bytes` is the part of PSS that no file holds: unlike the rest, it is the same whoever else on the machine
+    maps the same libraries.
+    """
 
     pss_bytes: int = 0
     private_dirty_bytes: int = 0
+    unfiled_bytes: int = 0
 
     def __add__(self, other: "Memory") -> "Memory":
-        return Memory(self.pss_bytes + other.pss_bytes, self.private_dirty_bytes + other.private_dirty_bytes)
+        return Memory(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 def tree(root: int) -> list[int]:
@@ -68,8 +73,9 @@ def memory(pids: Iterable[int]) -> Memory:
 
 def parse_rollup(text: str) -> Memory:
     """Read what the kernel writes into `smaps_rollup`."""
-    kibibytes = {name: int(rest.split()[0]) for name, _, rest in (ln.partition(":") for ln in text.splitlines()[1:])}
-    return Memory(kibibytes["Pss"] * 1024, kibibytes["Private_Dirty"] * 1024)
+    fields = (line.partition(":") for line in text.splitlines()[1:])
+    held_bytes = {name: int(rest.split()[0]) * 1024 for name, _, rest in fields}
+    return Memory(held_bytes["Pss"], held_bytes["Private_Dirty"], held_bytes["Pss_Anon"] + held_bytes["Pss_Shmem"])
 
 
 def num_descriptors(pids: Iterable[int]) -> int:

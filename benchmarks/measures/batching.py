@@ -8,7 +8,7 @@ from benchmarks.area import Bench
 from benchmarks.load import closed
 from benchmarks.rows import Row, at_least, at_most
 from benchmarks.sentences import sentences
-from benchmarks.served import Served, faas_serve
+from benchmarks.served import Served, faas_serve, together
 
 CALLERS = (1, 8, 32)
 _LEAST_MODEL_SHARE = 0.93
@@ -44,10 +44,10 @@ async def compare(bench: Bench, num_rounds: int, round_s: float) -> dict[int, Co
     """Load both servers in turns, at each number of callers."""
     found = {num_callers: Comparison() for num_callers in CALLERS}
     body = sentences()[0]
-    async with (
-        faas_serve("handlers.embed", bench.home, body) as batched,
-        faas_serve("benchmarks.functions.unbatched", bench.home, body) as unbatched,
-    ):
+    async with together(
+        faas_serve("handlers.embed", bench.home, body),
+        faas_serve("benchmarks.functions.unbatched", bench.home, body),
+    ) as (batched, unbatched):
         for _ in range(num_rounds):
             for num_callers, comparison in found.items():
                 await _round(batched, comparison.batched, num_callers, round_s)

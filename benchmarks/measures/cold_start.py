@@ -1,20 +1,20 @@
 """A start of the handler the plain way, `import torch` alone, and a call that wakes the same handler from zero."""
 
-import asyncio
 import json
-import sys
 import time
+from asyncio.subprocess import Process
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
 from benchmarks.area import Bench
 from benchmarks.box import Box, Caller, running_box
-from benchmarks.processes import ROOT, child_environment
+from benchmarks.processes import script
 from benchmarks.rows import Row, at_least
 from loadgen.sample import Sample
 
 SENTENCE = "a sentence to warm up with"
+_WHILE_HELD = ("fork", "import", "thaw", "setup", "warmup")
 _AT_LEAST_OF_PLAIN = 40.0
 _AT_LEAST_OF_IMPORT_TORCH = 12.0
 
@@ -65,32 +65,25 @@ async def compare(box: Box, name: str, num_rounds: int, num_wakes_each: int) -> 
 async def plain_start() -> Start:
     """Start a fresh interpreter and return how long it took to the first answer, less the decorator's import."""
     began_at = time.monotonic()
-    process = await _python("-m", "benchmarks.plain.embed", repr(began_at))
-    assert process.stdout is not None
-    line = await process.stdout.readline()
-    total_ms = (time.monotonic() - began_at) * 1e3
-    if await process.wait() != 0:
-        raise RuntimeError(f"benchmarks.plain.embed ended with status {process.returncode}")
+    async with script("-m", "benchmarks.plain.embed", repr(began_at)) as process:
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        total_ms = (time.monotonic() - began_at) * 1e3
+        await _ended_well(process)
     phases_ms = json.loads(line)
     return Start(total_ms - phases_ms.pop("decorator"), phases_ms)
 
 
 async def _import_torch_ms() -> float:
     began_at = time.monotonic()
-    process = await _python("-c", "import torch")
-    if await process.wait() != 0:
-        raise RuntimeError(f"`import torch` ended with status {process.returncode}")
+    async with script("-c", "import torch") as process:
+        await _ended_well(process)
     return (time.monotonic() - began_at) * 1e3
 
 
-async def _python(*arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd=ROOT,
-        env=child_environment({}),
-    )
+async def _ended_well(process: Process) -> None:
+    if await process.wait() != 0:
+        raise RuntimeError(f"a plain start ended with status {process.returncode}")
 
 
 async def _wake(box: Box, caller: Caller, name: str) -> Start:
@@ -99,7 +92,11 @@ async def _wake(box: Box, caller: Caller, name: str) -> Start:
 
 
 def _woken(sample: Sample) -> Start:
-    return Start((sample.done_at - sample.sent_at) * 1e3, dict(sample.phases_ms))
+    """Return the start that an answer tells of. The activator tells how long it held the request, phases and all."""
+    told = dict(sample.phases_ms)
+    phases = {name: told.pop(name) for name in _WHILE_HELD if name in told}
+    phases["held besides"] = told.pop("activate") - sum(phases.values())
+    return Start((sample.done_at - sample.sent_at) * 1e3, phases | told)
 
 
 def median_phases_ms(starts: Iterable[Start]) -> dict[str, float]:

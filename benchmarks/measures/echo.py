@@ -6,7 +6,7 @@ import loadgen
 from benchmarks.area import Bench
 from benchmarks.load import Load, closed
 from benchmarks.rows import Row, at_most
-from benchmarks.served import Served, faas_serve, peer
+from benchmarks.served import Served, faas_serve, peer, together
 
 _NUM_CALLERS = 32
 _BODY = {"message": "hello", "numbers": [1, 2, 3]}
@@ -16,11 +16,11 @@ _MOST_OF_LITSERVE = 0.1
 
 async def measure(bench: Bench) -> list[Row]:
     num_rounds, round_s = bench.choose((9, 4.0), (3, 1.5))
-    async with (
-        faas_serve("handlers.echo", bench.home, _BODY) as ours,
-        peer("bare", bench.home, _BODY) as bare,
-        peer("lit_echo", bench.home, _BODY) as lit,
-    ):
+    async with together(
+        faas_serve("handlers.echo", bench.home, _BODY),
+        peer("bare", bench.home, _BODY),
+        peer("lit_echo", bench.home, _BODY),
+    ) as (ours, bare, lit):
         for served in (ours, bare, lit):
             await _load(served, 0.5)
         rounds = [

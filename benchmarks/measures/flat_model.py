@@ -6,7 +6,7 @@ import loadgen
 from benchmarks.area import Bench
 from benchmarks.load import Load, closed
 from benchmarks.rows import Row, at_least
-from benchmarks.served import Served, faas_serve, peer
+from benchmarks.served import Served, faas_serve, peer, together
 
 _LEAST_OF_WINDOW = 0.93
 
@@ -14,10 +14,9 @@ _LEAST_OF_WINDOW = 0.93
 async def measure(bench: Bench) -> list[Row]:
     num_rounds, round_s = bench.choose((7, 4.0), (2, 1.5))
     rows: list[Row] = []
-    async with (
-        faas_serve("benchmarks.functions.flat", bench.home, 1) as ours,
-        peer("window_batcher", bench.home, 1) as window,
-    ):
+    async with together(
+        faas_serve("benchmarks.functions.flat", bench.home, 1), peer("window_batcher", bench.home, 1)
+    ) as (ours, window):
         for num_callers in (8, 32):
             pairs = [
                 (await _load(ours, num_callers, round_s), await _load(window, num_callers, round_s))

@@ -13,6 +13,9 @@ ROLLUP = """\
 Rss:               12345 kB
 Pss:                6000 kB
 Pss_Dirty:          3000 kB
+Pss_Anon:           2990 kB
+Pss_File:           3000 kB
+Pss_Shmem:            10 kB
 Shared_Dirty:          8 kB
 Private_Dirty:      2992 kB
 """
@@ -30,11 +33,12 @@ child.wait()
 
 
 def test_the_rollup_is_read_by_its_whole_names():
-    assert usage.parse_rollup(ROLLUP) == Memory(pss_bytes=6000 * 1024, private_dirty_bytes=2992 * 1024)
+    expected = Memory(pss_bytes=6000 * 1024, private_dirty_bytes=2992 * 1024, unfiled_bytes=3000 * 1024)
+    assert usage.parse_rollup(ROLLUP) == expected
 
 
 def test_memory_adds_up():
-    assert Memory(1, 2) + Memory(10, 20) == Memory(11, 22)
+    assert Memory(1, 2, 3) + Memory(10, 20, 30) == Memory(11, 22, 33)
 
 
 @pytest.fixture
