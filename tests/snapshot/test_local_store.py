@@ -126,6 +126,15 @@ def test_a_snapshot_that_is_not_whole_is_not_taken_in(store: LocalStore, tmp_pat
     assert [path.name for path in (store.root / "embed").iterdir()] == [".lock"]
 
 
+def test_a_folder_of_another_snapshot_is_not_taken_for_this_one(store: LocalStore, tmp_path: Path) -> None:
+    stored = store.publish("embed", made(tmp_path, 1))
+    other = made(tmp_path, 2)
+    target = store.root / "embed" / snapshot.read_manifest(other).short_digest
+    stored.folder.rename(target)
+    with pytest.raises(snapshot.SnapshotExistsError, match="begins like"):
+        store.publish("embed", other)
+
+
 def test_pruning_keeps_the_newest_and_the_latest(store: LocalStore, tmp_path: Path) -> None:
     stored = [store.publish("embed", made(tmp_path, value)) for value in range(5)]
     store.publish("embed", stored[1].folder)

@@ -56,6 +56,28 @@ def test_weights_in_another_file_are_kept_beside_the_model(tmp_path: Path) -> No
     assert answer(snapshot.thaw(tmp_path / "s").state[0]) == [1.0, 2.0, 3.0, 4.0]
 
 
+@pytest.mark.parametrize("as_bytes", [True, False])
+def test_a_model_in_onnxruntimes_own_format_answers_as_before(tmp_path: Path, as_bytes: bool) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "adder.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(INLINE, options, providers=CPU)
+    session = session_on((tmp_path / "adder.ort").read_bytes() if as_bytes else tmp_path / "adder.ort")
+    manifest = snapshot.freeze(session, tmp_path / "s")
+    assert manifest.files[0].file.endswith(".ort")
+    assert answer(snapshot.thaw(tmp_path / "s").state) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_model_given_as_bytes_with_weights_elsewhere_is_refused(tmp_path: Path) -> None:
+    session = session_on(INLINE)
+    session._model_bytes = adder(tensor("w", 4, location="w.bin"), 4)
+    with pytest.raises(snapshot.Unfreezable, match=r"weights in files \(w\.bin\): open it by path"):
+        snapshot.freeze(session, tmp_path / "s")
+    session._model_bytes = None
+    with pytest.raises(snapshot.Unfreezable, match="does not know its model's file"):
+        snapshot.freeze(session, tmp_path / "s")
+
+
 def test_options_and_providers_come_back(roundtrip: Roundtrip) -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import snapshot
+from snapshot import tensors
 
 Roundtrip = Callable[[Any], Any]
 
@@ -218,6 +219,13 @@ def test_an_array_and_a_tensor_on_its_memory_share_it_again(roundtrip: Roundtrip
     back, array = roundtrip([tensor, tensor.numpy()[3:]])
     array[0] = -1
     assert back[3] == -1
+
+
+def test_memory_of_a_device_is_read_through_its_storage() -> None:
+    tensor = torch.arange(10.0)
+    address = tensor.data_ptr() + 8
+    for holder in (tensor[5:], tensor.untyped_storage()):
+        assert bytes(tensors.device_bytes(holder, address, 12)) == bytes(tensor[2:5].clone().untyped_storage())
 
 
 def test_a_tensor_whose_memory_was_freed_is_refused_by_path(tmp_path: Path) -> None:
