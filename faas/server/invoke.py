@@ -46,6 +46,7 @@ class Invoke:
         self._raw = endpoint.signature.raw
         self._fields = endpoint.signature.fields
         self._streams = endpoint.signature.streams
+        # Each call is then a batch of one, which no engine reports.
         self._alone = endpoint.signature.kind.startswith("async") and not endpoint.signature.batched
         self._wants_context = endpoint.signature.context is not None
         self._limit = calls.max_payload_bytes
@@ -60,6 +61,7 @@ class Invoke:
         request_id = self._ids.of(headers.get(stated.REQUEST_ID))
         body = Body(receive, headers, self._limit)
         call: Call | None = None
+        status = CLIENT_CLOSED
         self._metrics.num_inflight += 1
         try:
             try:
@@ -69,20 +71,21 @@ class Invoke:
                 self._watches.add(call, scope, receive)
                 if media.EVENTS in headers.get(b"accept", b""):
                     status = await self._stream(call, headers, request_id, send)
-                else:
-                    kind, payload = await self._payload(call)
-                    status = 200
-                    out = [kind, (b"content-length", b"%d" % len(payload)), *self._cost(call, headers, request_id)]
-                    await send({"type": "http.response.start", "status": 200, "headers": out})
-                    await send({"type": "http.response.body", "body": payload})
+                    return
+                kind, payload = await self._payload(call)
             except Exception as error:
                 status = await self._refuse(error, call, headers, body, request_id, send)
-            self._count(call, status, arrived_at)
+                return
+            out = [kind, (b"content-length", b"%d" % len(payload)), *self._cost(call, headers, request_id)]
+            await send({"type": "http.response.start", "status": 200, "headers": out})
+            await send({"type": "http.response.body", "body": payload})
+            status = 200
         finally:
             self._metrics.num_inflight -= 1
             if call is not None:
                 self._watches.remove(call)
                 call.leave()
+            self._count(call, status, arrived_at)
 
     async def _decode(self, headers: Mapping[bytes, bytes], body: Body) -> dict[str, Any]:
         form = media.of(headers.get(b"content-type"), self._raw is not None)

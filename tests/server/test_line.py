@@ -9,7 +9,7 @@ import pytest
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faas import Calls, Context, endpoint, inference_function
 from faas.errors import SettingError
@@ -49,7 +49,23 @@ class BodyReading(BaseHTTPMiddleware):
         return await call_next(request)
 
 
-STYLES = [(), (Pure,), (Based,), (BodyReading,), (Based, Pure), (Pure, BodyReading)]
+class Replaying:
+    """Reads the body and then says nothing but that body, as much middleware that logs requests does."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await Request(scope, receive).body()
+
+        async def replay() -> Message:
+            await asyncio.sleep(0.01)
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, replay, send)
+
+
+STYLES = [(), (Pure,), (Based,), (BodyReading,), (Replaying,), (Based, Pure), (Pure, Replaying, BodyReading)]
 
 
 async def hang_up_during(served: Any, path: bytes, begun: asyncio.Event, accept: bytes = b"*/*") -> None:
