@@ -30,10 +30,11 @@ class Seen:
 
 @dataclass
 class Served:
-    """Where the server is, and what it has seen."""
+    """Where the server is, and what it has seen; `arrived` once that is anything."""
 
     url: str
     seen: list[Seen] = field(default_factory=list)
+    arrived: threading.Event = field(default_factory=threading.Event)
 
 
 @contextlib.contextmanager
@@ -49,6 +50,7 @@ def serving(answer: Answer, *, path: Path | None = None) -> Iterator[Served]:
         body = await request.body()
         seen = Seen(request.method, scope["path"], scope["query_string"].decode(), dict(request.headers), body, request)
         served.seen.append(seen)
+        served.arrived.set()
         await (await answer(seen))(scope, receive, send)
 
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")

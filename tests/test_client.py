@@ -417,7 +417,7 @@ def test_a_spawned_call_that_is_cancelled_hangs_up(serve: Serve) -> None:
 
     async def answer(seen: Seen) -> Response:
         arrived.set()
-        while not await seen.request.is_disconnected():  # noqa: ASYNC110 (starlette tells in no other way)
+        while not await seen.request.is_disconnected():
             await asyncio.sleep(0.01)
         left.set()
         return Response()

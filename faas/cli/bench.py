@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -81,8 +82,7 @@ def command(url: str, data: str | None, file: str | None, as_json: bool, **optio
     if as_json:
         listing.write_json(report.to_dict())
     else:
-        console = rich.console.Console()
-        console.print(render(report), width=console.width if console.is_terminal else _PLAIN_WIDTH)
+        rich.console.Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH).print(render(report))
     if not report.outcomes["ok"]:
         seen = ", ".join(f"{num} {outcome}" for outcome, num in report.outcomes.items() if num) or "nothing was sent"
         raise Failure(f"no request was answered well: {seen}", f"curl -i {url} shows one answer")

@@ -38,8 +38,8 @@ async def watching(*folders: Path, only: watchfiles.BaseFilter | None = None) ->
     """Watch `folders`, from the moment the block begins to its end."""
     async with contextlib.aclosing(watchfiles.awatch(*folders, watch_filter=only, step=STEP_MS)) as changes:
         watch = Watch(changes)
-        await asyncio.sleep(0)  # the watch is set up by its first step
         try:
+            await asyncio.sleep(0)  # the watch is set up by its first step
             yield watch
         finally:
             watch.changed.cancel()

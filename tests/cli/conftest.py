@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -74,5 +75,17 @@ def faas() -> Faas:
     def call(*args: str, stdin: bytes | None = None) -> Outcome:
         result = CliRunner().invoke(main, args, input=stdin)
         return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
+
+    return call
+
+
+@pytest.fixture
+def faas_process() -> Faas:
+    """Give the same in a process of its own, for what needs real descriptors."""
+
+    def call(*args: str) -> Outcome:
+        command = [sys.executable, "-m", "faas.cli.main", *args]
+        found = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=100)
+        return Outcome(found.returncode, found.stdout.decode(), found.stderr.decode(), found.stdout)
 
     return call
