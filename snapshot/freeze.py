@@ -28,7 +28,7 @@ from snapshot.reducers import kept_folder
 if TYPE_CHECKING:
     from snapshot.skeleton import SkeletonPickler
 
-_BUILDERS = {"numpy": "numpy", "torch": "torch", "parameter": "torch", "storage": "torch"}
+_LIBRARY_OF_FORM = {"numpy": "numpy", "torch": "torch", "parameter": "torch", "storage": "torch"}
 _COPY_BYTES = 1 << 22
 _NO_META: Mapping[str, object] = {}
 
@@ -70,8 +70,8 @@ def freeze(
 
 
 def _modules(pickler: "SkeletonPickler") -> set[str]:
-    builders = {_BUILDERS[source.form] for source in pickler.sources if source.form in _BUILDERS}
-    return builders | pickler.modules
+    makers = {_LIBRARY_OF_FORM[source.form] for source in pickler.sources if source.form in _LIBRARY_OF_FORM}
+    return makers | pickler.modules
 
 
 class _Digesting:

@@ -54,22 +54,18 @@ class LocalStore:
     def find(self, name: str, digest: str | None = None) -> StoredSnapshot:
         """See `Store.find`. Raises DamagedError when the manifest found is damaged."""
         home = self.root / check_name(name)
-        folders = _snapshots(home)
-        if not folders:
-            raise SnapshotNotFoundError(f"{self.root} has no snapshot of {name!r}; it has: {_listed(self.names())}")
         latest = _latest(home)
-        if digest is None:
-            matching = [folder for folder in folders if folder.name == latest]
-        else:
-            short = digest[:SHORT_DIGEST_LENGTH]
-            matching = [folder for folder in folders if folder.name.startswith(short)]
-        stored = [_stored(name, folder, latest) for folder in matching]
-        stored = [one for one in stored if one.digest.startswith(digest or "")]
-        if len(stored) != 1:
-            fault = "several snapshots" if stored else "no snapshot"
-            among = _listed([folder.name for folder in folders])
+        if digest is None and latest is not None:
+            return _stored(name, home / latest, latest)
+        history = self.history(name)
+        if not history:
+            raise SnapshotNotFoundError(f"{self.root} has no snapshot of {name!r}; it has: {_listed(self.names())}")
+        found = [stored for stored in history if digest is not None and stored.digest.startswith(digest)]
+        if len(found) != 1:
+            fault = "several snapshots" if found else "no snapshot"
+            among = _listed([stored.folder.name for stored in history])
             raise SnapshotNotFoundError(f"{fault} of {name!r} in {self.root} for {digest or LATEST!r}, among: {among}")
-        return stored[0]
+        return found[0]
 
     def names(self) -> list[str]:
         """See `Store.names`."""
@@ -80,7 +76,10 @@ class LocalStore:
         """See `Store.history`. Newest is the one frozen last. Raises DamagedError when a manifest is damaged."""
         home = self.root / check_name(name)
         latest = _latest(home)
-        history = [_stored(name, folder, latest) for folder in _snapshots(home)]
+        history = []
+        for folder in _snapshots(home):
+            with contextlib.suppress(SnapshotNotFoundError):  # pruned since it was listed
+                history.append(_stored(name, folder, latest))
         return sorted(history, key=lambda stored: (stored.created_at, stored.digest), reverse=True)
 
     def prune(self, name: str, *, keep: int) -> list[StoredSnapshot]:

@@ -11,7 +11,7 @@ import msgspec
 from blake3 import blake3
 
 from snapshot.errors import BadManifestError, SnapshotNotFoundError
-from snapshot.format import Natural, Shape
+from snapshot.format import MAX_HEAD_BYTES, Natural, Shape
 
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
@@ -178,6 +178,8 @@ def _check(path: Path, manifest: Manifest) -> None:
     if len(set(names)) != len(names):
         raise BadManifestError(path, "names one file twice")
     for shard in manifest.shards:
+        if shard.head_bytes > min(shard.num_bytes, MAX_HEAD_BYTES):
+            raise BadManifestError(path, f"gives {shard.file} a head of {shard.head_bytes} bytes")
         for tensor in shard.tensors:
             if not shard.head_bytes <= tensor.offset <= tensor.offset + tensor.num_bytes <= shard.num_bytes:
                 raise BadManifestError(path, f"places tensor {tensor.name!r} outside the data of {shard.file}")

@@ -17,16 +17,16 @@ class Step(NamedTuple):
     is_attribute: bool
 
 
-Path = tuple[Step, ...]
+Trail = tuple[Step, ...]
 Part = tuple[Step, object]
 
 
-def dotted(path: Path) -> str:
+def dotted(path: Trail) -> str:
     """A path as tensor files spell it: `model.layers.0.weight`."""
     return ".".join(str(step.key) if isinstance(step.key, _ATOMS) else _short(step.key) for step in path)
 
 
-def as_code(path: Path) -> str:
+def as_code(path: Trail) -> str:
     """A path as Python spells it: `state['model'].layers`."""
     return ROOT + "".join(f".{step.key}" if step.is_attribute else f"[{_short(step.key)}]" for step in path)
 
@@ -36,16 +36,16 @@ def _short(key: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def find(root: object, wanted: Iterable[object]) -> dict[int, Path]:
+def find(root: object, wanted: Iterable[object]) -> dict[int, Trail]:
     """The path at which each of `wanted` is first met, by its id; depth first, in the order of the graph.
 
     Looks and does not touch: reads containers and instance dictionaries, and calls nothing of the user's. What can
     only be reached by calling something has no path.
     """
     missing = {id(one) for one in wanted}
-    found: dict[int, Path] = {}
+    found: dict[int, Trail] = {}
     seen: set[int] = set()
-    stack: list[tuple[Path, object]] = [((), root)]
+    stack: list[tuple[Trail, object]] = [((), root)]
     while stack and missing and len(seen) < _MAX_OBJECTS:
         path, one = stack.pop()
         if id(one) in seen or isinstance(one, _ATOMS):
@@ -101,9 +101,9 @@ class Blame:
     def __init__(self, attempt: Callable[[object], Exception | None], take_apart: Callable[[object], object]) -> None:
         self._attempt = attempt
         self._take_apart = take_apart
-        self._seen: set[int] = set()
+        self._seen: dict[int, object] = {}  # by id; the objects too, so that no id is used twice
 
-    def find(self, root: object) -> tuple[Path, Exception] | None:
+    def find(self, root: object) -> tuple[Trail, Exception] | None:
         """The path of that part and what it raised; None when no single part is to blame."""
         error = self._attempt(root)
         try:
@@ -111,8 +111,8 @@ class Blame:
         except RecursionError:  # the part to blame lies deeper than this walk can go
             return None
 
-    def _find(self, path: Path, one: object, error: Exception) -> tuple[Path, Exception] | None:
-        self._seen.add(id(one))
+    def _find(self, path: Trail, one: object, error: Exception) -> tuple[Trail, Exception] | None:
+        self._seen[id(one)] = one
         own_fault = True
         for step, part in self._parts(one):
             if isinstance(part, _ATOMS) or not (failed := self._attempt(part)):

@@ -88,7 +88,7 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         return super().reducer_override(one)
 
     def _meet(self, module: str) -> None:
-        if module in self.modules or not isinstance(module, str):
+        if not isinstance(module, str) or module in self.modules:
             return
         self.modules.add(module)
         if module not in sys.modules:
@@ -115,8 +115,9 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         paths_to_copy = (file for file in kept.files.values() if not isinstance(file, bytes))
         if missing := [str(file) for file in paths_to_copy if not file.is_file()]:
             raise FileNotFoundError(f"a file to keep is gone: {', '.join(missing)}")
-        self.kept.append(kept)
-        return kept_folder(len(self.kept) - 1)
+        if kept not in self.kept:
+            self.kept.append(kept)
+        return kept_folder(self.kept.index(kept))
 
     def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
         memory = buffer.raw()

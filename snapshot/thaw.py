@@ -27,7 +27,7 @@ from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, 
 from snapshot.mapping import map_private, opened
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Thawed:
     """What came back.
 

@@ -48,7 +48,7 @@ def test_st_02_every_order_and_type_comes_back_equal(roundtrip: Roundtrip, case:
     np.testing.assert_array_equal(back, array)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_st_02_any_view_of_any_array_comes_back_equal(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

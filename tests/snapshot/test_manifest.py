@@ -58,6 +58,7 @@ CONTRADICTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "the manifest itself": lambda m: m["skeleton"].update(file=MANIFEST_FILE),
     "a digest that is none": lambda m: m["skeleton"].update(digest="abc"),
     "a negative size": lambda m: m["skeleton"].update(num_bytes=-1),
+    "a head larger than the file": lambda m: m["shards"][0].update(head_bytes=2**62, tensors=[]) or m.update(views=[]),
     "a tensor past the end": lambda m: m["shards"][0]["tensors"][0].update(num_bytes=10**6),
     "a tensor in the head": lambda m: m["shards"][0]["tensors"][0].update(offset=0),
     "a reference past the last tensor": lambda m: m["views"][0].update(tensor=2),

@@ -94,6 +94,8 @@ print(json.dumps([state["model"].predict_proba(state["data"]).tolist(), state["n
 """
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_scikit_learn_pipeline_answers_as_before(tmp_path: Path, fresh_process: Fresh) -> None:
     before = fresh_process(FREEZE_SKLEARN + ANSWER_SKLEARN, tmp_path / "s")
     assert fresh_process(THAW_SKLEARN + ANSWER_SKLEARN, tmp_path / "s") == before

@@ -83,6 +83,14 @@ def test_kept_files_come_back_as_a_folder(tmp_path: Path) -> None:
     assert (back.folder / "made.bin").read_bytes() == b"made"
 
 
+def test_kept_files_met_twice_are_kept_once(tmp_path: Path) -> None:
+    kept = snapshot.KeptFiles({"f": b"words"})
+    manifest = snapshot.freeze([kept, kept], tmp_path / "s")
+    assert len(manifest.files) == 1
+    first, second = snapshot.thaw(tmp_path / "s").state
+    assert first == second == tmp_path / "s" / "files" / "0"
+
+
 @pytest.mark.parametrize("damage", [b"", b"wordz"])
 def test_a_damaged_kept_file_is_found(tmp_path: Path, damage: bytes) -> None:
     snapshot.freeze(snapshot.KeptFiles({"f": b"words"}), tmp_path / "s")
