@@ -60,7 +60,10 @@ class Context:
         self._clock = clock
 
     def cancelled(self) -> bool:
-        """Tell whether the caller has left or the call's time is up. May be asked from any thread."""
+        """Tell whether nobody waits for the answer any more: the caller has left, or the call has failed already.
+
+        May be asked from any thread.
+        """
         return self._cancelled or self._clock() >= self.deadline
 
     def remaining_s(self) -> float:
@@ -115,11 +118,6 @@ class Call:
         """The moment by which the answer must be there."""
         return self.context.deadline
 
-    @property
-    def left(self) -> bool:
-        """Whether the caller has gone."""
-        return self.context._cancelled
-
     def put(self, value: Any) -> None:
         """Hand one event of a stream to the caller."""
         if not self.done:
@@ -136,12 +134,12 @@ class Call:
         """End the call with an error. Events that were put before are still delivered."""
         if not self.done:
             self._error = error
+            self.context._cancelled = True
             self._end()
 
     def leave(self) -> None:
         """Say that the caller has gone: the call ends here, and whoever holds it is told through `on_leave`."""
         if not self.done:
-            self.context._cancelled = True
             self.fail(CallerGone("the caller left"))
             if self.on_leave is not None:
                 self.on_leave(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from faas.hints import Kind
@@ -26,17 +27,17 @@ class Work:
     grad: bool = False
     collate: Mapping[str, Callable[[list[Any]], Any]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The handler's name, as messages write it."""
         return getattr(self.call, "__qualname__", repr(self.call))
 
-    @property
+    @cached_property
     def on_loop(self) -> bool:
         """Whether it runs on the event loop, not on the model thread."""
         return self.kind in ("async", "async_generator")
 
-    @property
+    @cached_property
     def streams(self) -> bool:
         """Whether an answer is a stream of events."""
         return self.kind in ("generator", "async_generator")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -250,6 +252,56 @@ def test_cancelling_the_task_that_waits_is_leaving(run: Run) -> None:
         assert model.batches == [["gate"]]
 
     run(scenario())
+
+
+@pytest.mark.parametrize("how", ["leave", "drain", "deadline"])
+def test_a_handler_that_asks_learns_that_nobody_waits_any_more(run: Run, how: str) -> None:
+    async def scenario() -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.Event()
+
+        def predict(x: int, context: Context) -> int:
+            loop.call_soon_threadsafe(began.set)
+            until = time.monotonic() + LONG_S
+            while not context.cancelled():
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            return x
+
+        async with serving(predict, context="context") as engine:
+            made = call(0.05 if how == "deadline" else LONG_S, x=1)
+            engine.submit(made)
+            await began.wait()
+            if how == "leave":
+                made.leave()
+            elif how == "drain":
+                await engine.drain(0)
+            await settled(lambda: engine.num_running == 0)
+
+    run(scenario())
+
+
+def test_out_of_memory_halves_once_with_the_first_runs_memory_given_back(run: Run) -> None:
+    async def scenario() -> None:
+        held: list[weakref.ref[Activations]] = []
+        alive_at_start = []
+
+        def predict(xs: list[int]) -> list[int]:
+            alive_at_start.append(sum(ref() is not None for ref in held))
+            activations = Activations()
+            held.append(weakref.ref(activations))
+            if len(xs) > 2:
+                raise MemoryError("no room")
+            return xs
+
+        async with serving(predict, batching=Batching(max_batch_size=4)) as engine:
+            assert await outcomes(engine, *(call(xs=x) for x in range(4))) == [0, 1, 2, 3]
+        assert alive_at_start == [0, 0, 0]
+
+    run(scenario())
+
+
+class Activations:
+    """What a run of a model holds while it computes."""
 
 
 def test_a_deadline_that_passes_in_the_queue_is_answered_at_once_and_not_computed(run: Run) -> None:

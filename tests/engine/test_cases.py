@@ -14,11 +14,11 @@ import torch
 
 from faas.engine.thread import ModelThread
 from faas.errors import BadInput, CallerGone, DeadlineUnmeetable, SettingError
-from faas.messages import END, Context
+from faas.messages import END
 from faas.spec import Batching
 
 from .conftest import Run
-from .rig import LONG_S, Gate, call, events, outcome, outcomes, serving, settled
+from .rig import LONG_S, Gate, call, events, outcome, outcomes, serving
 
 
 @pytest.mark.parametrize("how", ["raised", "returned"])
@@ -267,30 +267,5 @@ def test_to_02_many_shapes_run_on_one_thread_and_memory_stays_flat(run: Run) -> 
         assert len(threads) == 1
         assert threading.get_native_id() not in threads
         assert resident[-1] < 1.3 * resident[0]
-
-    run(scenario())
-
-
-def test_leaving_reaches_a_cooperative_handler(run: Run) -> None:
-    """A handler on the model thread that asks `context.cancelled()` learns that its caller has left."""
-
-    async def scenario() -> None:
-        loop, began = asyncio.get_running_loop(), asyncio.Event()
-
-        def predict(x: int, context: Context) -> int:
-            loop.call_soon_threadsafe(began.set)
-            until = time.monotonic() + LONG_S
-            while not context.cancelled():
-                assert time.monotonic() < until
-                time.sleep(0.001)
-            return x
-
-        async with serving(predict, context="context") as engine:
-            made = call(x=1)
-            engine.submit(made)
-            await began.wait()
-            made.leave()
-            await settled(lambda: engine.num_running == 0)
-            assert made.left
 
     run(scenario())
