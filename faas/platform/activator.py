@@ -61,7 +61,7 @@ class Activator:
         self.ids = RequestIds()
         self.is_draining = False
         self._servers: list[asyncio.Server] = []
-        self._fronts: set[FrontConnection] = set()
+        self.fronts: set[FrontConnection] = set()
         self._all_closed = asyncio.Event()
         self._all_closed.set()
 
@@ -83,12 +83,12 @@ class Activator:
         self.is_draining = True
         for server in self._servers:
             server.close()
-        for front in tuple(self._fronts):
+        for front in tuple(self.fronts):
             front.drain()
         try:
             await asyncio.wait_for(self._all_closed.wait(), grace_s)
         except TimeoutError:
-            for front in tuple(self._fronts):
+            for front in tuple(self.fronts):
                 front.cut()
             await self._all_closed.wait()
         self.hangups.close()
@@ -97,7 +97,7 @@ class Activator:
         """A client has connected."""
         self.counts.accepted += 1
         self.counts.open += 1
-        self._fronts.add(front)
+        self.fronts.add(front)
         self._all_closed.clear()
         if self.is_draining:
             front.drain()
@@ -105,8 +105,8 @@ class Activator:
     def closed(self, front: FrontConnection) -> None:
         """A client's connection is gone."""
         self.counts.open -= 1
-        self._fronts.discard(front)
-        if not self._fronts:
+        self.fronts.discard(front)
+        if not self.fronts:
             self._all_closed.set()
 
     def _front(self) -> FrontConnection:

@@ -32,14 +32,14 @@ class Caller(Protocol):
 class BackConnection:
     """One connection to `endpoint`, idle while it has no `caller`. Opening it raises OSError."""
 
-    __slots__ = ("_address", "_is_paused", "_loop", "_out", "_sock", "_write_failed", "caller", "endpoint")
+    __slots__ = ("_address", "_loop", "_out", "_sock", "_write_failed", "caller", "endpoint", "is_paused")
 
     def __init__(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop) -> None:
         self.endpoint = endpoint
         self.caller: Caller | None = None
         self._loop = loop
         self._out = bytearray()
-        self._is_paused = False
+        self.is_paused = False
         self._write_failed = False
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
@@ -51,9 +51,9 @@ class BackConnection:
         loop.add_reader(self._sock, self._readable)
 
     @property
-    def is_congested(self) -> bool:
-        """Whether the instance does not keep up with what is sent to it."""
-        return bool(self._out)
+    def num_buffered_bytes(self) -> int:
+        """How much waits for the instance to read: more than nothing where it does not keep up."""
+        return len(self._out)
 
     def begin(self, caller: Caller, data: bytes) -> None:
         """Send the beginning of a request. Raises OSError where not one byte of it has left."""
@@ -81,14 +81,14 @@ class BackConnection:
 
     def pause(self) -> None:
         """Read no more for now."""
-        if not self._is_paused and self._sock.fileno() >= 0:
-            self._is_paused = True
+        if not self.is_paused and self._sock.fileno() >= 0:
+            self.is_paused = True
             self._loop.remove_reader(self._sock)
 
     def resume(self) -> None:
         """Read again."""
-        if self._is_paused and self._sock.fileno() >= 0:
-            self._is_paused = False
+        if self.is_paused and self._sock.fileno() >= 0:
+            self.is_paused = False
             self._loop.add_reader(self._sock, self._readable)
 
     def give_back(self) -> None:
@@ -97,7 +97,7 @@ class BackConnection:
         if self.endpoint.is_retired or self._out or self._write_failed:
             self.close()
             return
-        if self._is_paused:
+        if self.is_paused:
             self.resume()
         self.endpoint.idle.append(self)
 
@@ -106,7 +106,7 @@ class BackConnection:
         self.caller = None
         if self._sock.fileno() < 0:
             return
-        if not self._is_paused:
+        if not self.is_paused:
             self._loop.remove_reader(self._sock)
         if self._out:
             self._loop.remove_writer(self._sock)

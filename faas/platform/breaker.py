@@ -28,12 +28,13 @@ class Connection(Protocol):
 class Endpoint:
     """An instance as the activator sees it: the path of its socket, what is in flight, and the connections to it."""
 
-    __slots__ = ("_drained", "address", "connections", "idle", "in_flight", "is_retired", "limit")
+    __slots__ = ("_drained", "address", "connections", "idle", "in_flight", "is_retired", "limit", "num_answered")
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.limit = UNLIMITED  # requests at once; its capacity sets it, a full listen queue lowers it
         self.in_flight = 0
+        self.num_answered = 0  # whole answers that came from it
         self.is_retired = False
         self.idle: list[Connection] = []  # the last used last
         self.connections: set[Connection] = set()

@@ -64,9 +64,9 @@ class Concurrency:
 class Counts:
     """What happened to a function's requests since the start.
 
-    Of all `requests`, `held` waited for an instance, `cold` of them for the first to start. `retried` counts attempts of
-    which no byte was read by an instance and that were made again. `failed` were answered or cut by the activator (busy,
-    too late, an instance died), and `cancelled` by their client.
+    Of all `requests`, `held` waited for an instance, `cold` of them for the first to start. `retried` counts attempts
+    of which no byte was read by an instance and that were made again. `failed` were answered or cut by the activator
+    (busy, too late, an instance died), and `cancelled` by their client.
     """
 
     requests: int = 0

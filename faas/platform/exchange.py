@@ -81,7 +81,7 @@ class Exchange:
     def wants_body(self) -> bool:
         """Whether more of the request may be read from the client now."""
         if self._back is not None:
-            return not self._back.is_congested
+            return self._back.num_buffered_bytes == 0
         return len(self._body) < _MAX_HELD_BODY_BYTES
 
     @property
@@ -210,7 +210,7 @@ class Exchange:
             self._forget_body()
         if not front.keeps_up:
             back.pause()
-        if back.is_congested or not front.is_reading:
+        if back.num_buffered_bytes or not front.is_reading:
             front.flow()
 
     def _no_connection(self, error: OSError) -> None:
@@ -334,4 +334,5 @@ class Exchange:
                 back.close()
         if endpoint is not None:
             assert self._capacity is not None
+            endpoint.num_answered += keep_back
             self._capacity.release(endpoint)

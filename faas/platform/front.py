@@ -43,6 +43,16 @@ class FrontConnection(asyncio.Protocol):
         """Whether no request is being answered or arriving."""
         return not self._exchanges and not self._reader.is_in_head
 
+    @property
+    def has_whole_request(self) -> bool:
+        """Whether the request under way has arrived whole."""
+        return bool(self._exchanges) and self._exchanges[0].is_complete
+
+    @property
+    def num_buffered_bytes(self) -> int:
+        """How much of an answer waits for the client to read."""
+        return self._transport.get_write_buffer_size()
+
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

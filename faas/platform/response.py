@@ -72,7 +72,6 @@ class ResponseReader:
         status = int(match[2])
         if status < 200 and status != 101:
             return head
-        self.status = status
         framing = _FRAMING.findall(head.lower())
         if len(framing) == 1 and framing[0][0] == b"content-length":
             self._left = _length(framing[0][1])
@@ -83,12 +82,13 @@ class ResponseReader:
         if status == 101:
             if not self._may_upgrade:
                 raise WireError(502, "the instance changed the protocol though nobody asked it to")
-            self.is_upgraded = True
+            self.status, self.is_upgraded = status, True
             return head
         if self._is_head or status in (204, 304):
             self.is_done, self._left, self._chunks = True, 0, None
         elif self._left == _UNTIL_CLOSE:
             self.is_reusable, close = False, True
+        self.status = status
         if len(framing) != 1:
             head = _without_hop_headers(head)
         return head[:-2] + b"connection: close\r\n\r\n" if close else head

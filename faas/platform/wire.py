@@ -19,7 +19,7 @@ class WireError(Exception):
 
 
 class LocalAnswer(NamedTuple):
-    """An answer that needs no instance. `headers` come on top of type and length; a `problem` is a body and its type."""
+    """An answer that needs no instance. `headers` are more than type and length; a `problem` is a body and its type."""
 
     status: int
     body: bytes = b""

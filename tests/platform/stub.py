@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -96,6 +98,12 @@ async def echo(call: Call) -> None:
     await call.reply(call.instance.name + b":" + body)
 
 
+async def hang(call: Call) -> None:
+    """Read until the connection ends."""
+    await call.reader.read()
+    raise ConnectionError
+
+
 class StubInstance:
     """A server on a Unix socket. `handle` is called with each request; `calls` keeps them."""
 
@@ -110,6 +118,7 @@ class StubInstance:
         self.disconnected = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "StubInstance":
         self._server = await asyncio.start_unix_server(self._serve, self.address, limit=2**20)
@@ -117,11 +126,18 @@ class StubInstance:
 
     async def __aexit__(self, *_: object) -> None:
         self.kill()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks)
 
     def kill(self) -> None:
         """Close everything at once, as the kernel does for a process that is killed."""
         if self._server is not None:
             self._server.close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the connections that there are."""
         for writer in tuple(self._writers):
             writer.transport.abort()
 
@@ -129,6 +145,9 @@ class StubInstance:
         self.num_connections += 1
         self.num_accepted += 1
         self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         try:
             while True:
                 request = await read_head(reader)
@@ -136,7 +155,10 @@ class StubInstance:
                 await self.handle(Call(request, reader, writer, self))
         except (asyncio.IncompleteReadError, ConnectionError):
             self.disconnected.set()
+        except asyncio.CancelledError:
+            pass  # the end of the test
         finally:
+            self._tasks.discard(task)
             self.num_connections -= 1
             self._writers.discard(writer)
             writer.close()
@@ -186,6 +208,12 @@ class Client:
     async def at_end(self) -> bool:
         """Wait for the other side to close; whether it did so in order and with nothing left to read."""
         return await self.reader.read() == b""
+
+    def reset(self) -> None:
+        """Leave at once, with what is not sent unsent."""
+        linger = struct.pack("ii", 1, 0)
+        self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.leave()
 
     def leave(self) -> None:
         self.writer.transport.abort()
