@@ -3,6 +3,7 @@
 FaasError
 ├── SettingError            a setting is unknown, out of range or contradicts another (also a ValueError)
 ├── TargetError             a target names no function that can be loaded
+├── StartFailed             an instance did not become ready: its load or its warm-up failed, or took too long
 ├── BadInput                the caller's input is wrong; handlers raise or return it too (also a ValueError)  422
 │   ├── SchemaMismatch      well-formed, but not what the signature says; names the field                     422
 │   ├── MalformedBody       not JSON, not UTF-8, not the encoding its header states                           400
@@ -32,6 +33,10 @@ class SettingError(FaasError, ValueError):
 
 class TargetError(FaasError):
     """A target (`app.py`, `app.py:Embed`, `pkg.app:Embed`) names nothing that can be served."""
+
+
+class StartFailed(FaasError):
+    """An instance did not become ready: its load or its warm-up failed, or took too long."""
 
 
 class BadInput(FaasError, ValueError):

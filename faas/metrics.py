@@ -87,7 +87,7 @@ class Metrics:
         self.batch_size = Histogram(_SIZES)
         self.num_inflight = 0
         self.num_cold_starts = 0
-        self.cold_start_s: dict[str, float] = {}
+        self.start_phases_s: dict[str, float] = {}
         self.num_slo_met = 0
         self.snapshot_bytes = 0
         self.loop_lag_s = 0.0
@@ -120,11 +120,6 @@ class Metrics:
         """Count a request that was answered with an error."""
         self.requests[outcome_of(status)] += 1
         self.request_s.observe(now - arrived_at)
-
-    def cold_start(self, phases_s: dict[str, float]) -> None:
-        """Count a start on demand, and how long each of its phases took."""
-        self.num_cold_starts += 1
-        self.cold_start_s = phases_s
 
     def gpu_s(self) -> float:
         """Return the GPU seconds this instance has held: its GPUs times its age."""
@@ -162,7 +157,7 @@ class _Collector:
         yield self._gauge("faas_queue_depth", "Items that wait", m.queue_depth())
         yield self._gauge("faas_inflight", "Requests that are not answered yet", m.num_inflight)
         yield self._counter("faas_cold_starts", "Starts on demand", m.num_cold_starts)
-        yield self._by("faas_cold_start_seconds", "Phases of the start of this instance", "phase", m.cold_start_s)
+        yield self._by("faas_cold_start_seconds", "Phases of the start of this instance", "phase", m.start_phases_s)
         yield self._by("faas_instances", "1 for the state it is in", "state", {s: s == m.state for s in STATES})
         yield self._gauge("faas_snapshot_bytes", "Bytes of the snapshot it was thawed from", m.snapshot_bytes)
         yield self._counter("faas_gpu_seconds", "GPU seconds held", m.gpu_s())

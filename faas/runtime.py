@@ -13,7 +13,7 @@ from faas.clock import Clock, monotonic
 from faas.engine.engine import Engine, make_engine
 from faas.engine.thread import ModelThread
 from faas.engine.work import Work
-from faas.errors import FaasError, SchemaMismatch, SettingError, Unavailable
+from faas.errors import SchemaMismatch, SettingError, StartFailed, Unavailable
 from faas.function import Endpoint, Function
 from faas.handler import Handler
 from faas.messages import Call, Context
@@ -25,10 +25,6 @@ logger = logging.getLogger(__name__)
 
 _NUM_TRACE_LINES: Final = 3
 _TEARDOWN_S: Final = 10.0
-
-
-class StartFailed(FaasError):
-    """The instance did not become ready; says why."""
 
 
 class Runtime:
@@ -65,6 +61,7 @@ class Runtime:
         self.engines: dict[str, Engine] = {}
         self.metrics = _metrics(function, version, clock)
         self.metrics.snapshot_bytes = snapshot_bytes
+        self.metrics.start_phases_s = self.phases
         self._state: State = "starting"
         self._on_recycle = on_recycle
         self._num_calls_left = function.spec.recycle_after if on_recycle is not None else None
@@ -119,8 +116,7 @@ class Runtime:
     def take_cold(self) -> bool:
         """Tell, of the answer to a call that waited for this instance, whether it is the first; True once."""
         first, self._cold_told = not self._cold_told, True
-        if first:
-            self.metrics.cold_start(self.phases)
+        self.metrics.num_cold_starts += first
         return first
 
     def answered(self) -> None:
@@ -145,19 +141,23 @@ class Runtime:
         """Run the handler's `teardown()` on the model thread, and let the thread end."""
         self.admitting = False
         await asyncio.gather(*(engine.close() for engine in self.engines.values()))
-        if self.thread.lease.held:
+        if not self.thread.lease.held:
+            if self._loaded:
+                await self._tear_down()
+            await self.thread.close()
+        elif self._loaded:
             logger.error("teardown() does not run, since the model thread is still busy:\n%s", self.thread.stack())
-            return
+
+    async def _tear_down(self) -> None:
+        limit = asyncio.timeout(_TEARDOWN_S)
         try:
-            async with asyncio.timeout(_TEARDOWN_S):
-                if self._loaded:
-                    await self.thread.run(self.handler.teardown)
-        except TimeoutError:
-            logger.error("teardown() took longer than %g s and is left behind", _TEARDOWN_S)
-            return
+            async with limit:
+                await self.thread.run(self.handler.teardown)
         except Exception:
-            logger.exception("teardown() failed")
-        await self.thread.close()
+            if limit.expired():
+                logger.error("teardown() took longer than %g s; it is at:\n%s", _TEARDOWN_S, self.thread.stack())
+            else:
+                logger.exception("teardown() failed")
 
     def _enter(self, state: State, reason: str) -> None:
         self._state = self.metrics.state = state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from starlette.routing import Route, Router
@@ -31,7 +31,8 @@ def build(runtime: Runtime) -> ASGIApp:
     if "/" in posts:
         posts.setdefault("/predict", posts["/"])
     others = probes.Other(("POST", "OPTIONS"), ids)
-    pages = probes.routes(runtime, ids, partial(docs.openapi, runtime.function, runtime.version), page.PAGE)
+    openapi = cache(partial(docs.openapi, runtime.function, runtime.version))
+    pages = probes.routes(runtime, ids, openapi, page.PAGE)
     router = Router(
         [*pages, *(Route(path, others) for path in posts)], redirect_slashes=False, default=probes.Other((), ids)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -11,9 +12,7 @@ from starlette.types import Receive
 
 from faas.errors import CallerGone, MalformedBody, PayloadTooLarge, UnsupportedMedia
 
-SMALL_BYTES: Final = 64 * 1024
-"""A body of at most this size is read to its end before a refusal, so that the connection can stay open."""
-
+_SMALL_BYTES: Final = 64 * 1024  # read to its end before a refusal, so that the connection can stay open
 _DROP_BYTES: Final = 64 * 1024 * 1024
 _DROP_S: Final = 30.0
 _INLINE_BYTES: Final = 1024 * 1024
@@ -24,13 +23,14 @@ _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
 class Body:
     """The body of one request, to be read once. `headers` are lower-case; `limit` is in bytes, unpacked."""
 
-    __slots__ = ("_encoding", "_headers", "_limit", "_receive", "complete")
+    __slots__ = ("_begun", "_encoding", "_headers", "_limit", "_receive", "complete")
 
     def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> None:
         self._receive = receive
         self._headers = headers
         self._limit = limit
         self._encoding = headers.get(b"content-encoding")
+        self._begun = False
         self.complete = False
 
     async def read(self) -> bytes:
@@ -73,31 +73,28 @@ class Body:
         if unpack is not None:
             unpack.finish()
 
-    async def drop(self) -> bool:
-        """Read and drop what still comes, within bounds of size and time. Returns whether that was all of it."""
+    async def drop(self) -> None:
+        """Read and drop what still comes, within bounds of size and time; `complete` says whether that was all."""
         room = _DROP_BYTES
-        try:
+        with contextlib.suppress(TimeoutError, CallerGone):
             async with asyncio.timeout(_DROP_S):
                 while not self.complete and room > 0:
                     room -= len(await self._next())
-        except (TimeoutError, CallerGone):
-            return False
-        return self.complete
 
     @property
     def is_small(self) -> bool:
         """Whether what is still to come is little, and comes without being asked for."""
-        if b"expect" in self._headers:
+        if self.waits_to_be_asked:
             return False
         stated = self._headers.get(b"content-length")
         if stated is None:
             return b"transfer-encoding" not in self._headers
-        return int(stated) <= SMALL_BYTES
+        return int(stated) <= _SMALL_BYTES
 
     @property
     def waits_to_be_asked(self) -> bool:
-        """Whether the caller holds the body back until it is told to send it."""
-        return b"expect" in self._headers
+        """Whether the caller holds the body back until it is told to send it, and has not been told."""
+        return not self._begun and b"expect" in self._headers
 
     def _check_stated(self) -> None:
         stated = self._headers.get(b"content-length")
@@ -110,6 +107,7 @@ class Body:
         )
 
     async def _next(self) -> bytes:
+        self._begun = True
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise CallerGone("the caller left while sending the body")

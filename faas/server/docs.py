@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from functools import cache
 from typing import Any, Final
 
 from faas import codec
@@ -33,7 +32,6 @@ _ERRORS: Final = {
 }
 
 
-@cache
 def openapi(function: Function, version: str) -> bytes:
     """Return the OpenAPI document of a function as JSON."""
     paths: dict[str, Any] = {}

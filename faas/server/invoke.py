@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -31,6 +30,18 @@ _STATED: Final = frozenset((stated.TIMEOUT_MS, stated.PRIORITY))
 _NOTHING: Final = object()
 
 
+class _Asked:
+    """One request: when it came, its headers, the id it goes by, its body."""
+
+    __slots__ = ("arrived_at", "body", "headers", "request_id")
+
+    def __init__(self, arrived_at: float, headers: dict[bytes, bytes], request_id: bytes, body: Body) -> None:
+        self.arrived_at = arrived_at
+        self.headers = headers
+        self.request_id = request_id
+        self.body = body
+
+
 class Invoke:
     """Answers the calls of one endpoint."""
 
@@ -46,8 +57,8 @@ class Invoke:
         self._raw = endpoint.signature.raw
         self._fields = endpoint.signature.fields
         self._streams = endpoint.signature.streams
-        # Each call is then a batch of one, which no engine reports.
-        self._alone = endpoint.signature.kind.startswith("async") and not endpoint.signature.batched
+        # No engine reports the batches of such an endpoint.
+        self._is_batch_of_one = endpoint.signature.kind.startswith("async") and not endpoint.signature.batched
         self._wants_context = endpoint.signature.context is not None
         self._limit = calls.max_payload_bytes
         self._timeout_s = calls.timeout_s
@@ -56,27 +67,25 @@ class Invoke:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as an ASGI application."""
-        arrived_at = self._clock()
         headers: dict[bytes, bytes] = dict(scope["headers"])
         request_id = self._ids.of(headers.get(stated.REQUEST_ID))
-        body = Body(receive, headers, self._limit)
+        asked = _Asked(self._clock(), headers, request_id, Body(receive, headers, self._limit))
         call: Call | None = None
         status = CLIENT_CLOSED
         self._metrics.num_inflight += 1
         try:
             try:
                 self._runtime.admit()
-                kwargs = await self._decode(headers, body)
-                call = self._call(kwargs, headers, request_id, arrived_at)
+                call = self._call(await self._decode(asked), asked)
                 self._watches.add(call, scope, receive)
                 if media.EVENTS in headers.get(b"accept", b""):
-                    status = await self._stream(call, headers, request_id, send)
+                    status = await self._stream(call, asked, send)
                     return
                 kind, payload = await self._payload(call)
             except Exception as error:
-                status = await self._refuse(error, call, headers, body, request_id, send)
+                status = await self._refuse(error, call, asked, send)
                 return
-            out = [kind, (b"content-length", b"%d" % len(payload)), *self._cost(call, headers, request_id)]
+            out = [kind, (b"content-length", b"%d" % len(payload)), *self._cost(call, asked)]
             await send({"type": "http.response.start", "status": 200, "headers": out})
             await send({"type": "http.response.body", "body": payload})
             status = 200
@@ -85,25 +94,25 @@ class Invoke:
             if call is not None:
                 self._watches.remove(call)
                 call.leave()
-            self._count(call, status, arrived_at)
+            self._count(call, status, asked.arrived_at)
 
-    async def _decode(self, headers: Mapping[bytes, bytes], body: Body) -> dict[str, Any]:
-        form = media.of(headers.get(b"content-type"), self._raw is not None)
+    async def _decode(self, asked: _Asked) -> dict[str, Any]:
+        form = media.of(asked.headers.get(b"content-type"), self._raw is not None)
         if form.form == "multipart":
-            return self._signature.convert(await multipart.read(body.chunks(), form.boundary, self._fields))
-        data = await body.read()
+            return self._signature.convert(await multipart.read(asked.body.chunks(), form.boundary, self._fields))
+        data = await asked.body.read()
         if self._raw is not None:
             return {self._raw.name: data}
         return self._signature.decode(data if form.charset is None else media.to_utf8(data, form.charset))
 
-    def _call(self, kwargs: dict[str, Any], headers: dict[bytes, bytes], request_id: bytes, arrived_at: float) -> Call:
-        timeout_s, priority = self._timeout_s, 1
+    def _call(self, kwargs: dict[str, Any], asked: _Asked) -> Call:
+        headers, timeout_s, priority = asked.headers, self._timeout_s, 1
         if not _STATED.isdisjoint(headers):
             timeout_s, priority = stated.timeout_s(headers, timeout_s), stated.priority(headers)
         context = Context(
-            request_id.decode(),
+            asked.request_id.decode(),
             stated.Headers(headers) if self._wants_context else NO_HEADERS,
-            deadline=arrived_at + timeout_s,
+            deadline=asked.arrived_at + timeout_s,
             model_version=self._runtime.version,
             clock=self._clock,
         )
@@ -120,54 +129,46 @@ class Invoke:
             return _BYTES, bytes(value)
         return _JSON, codec.encode(value)
 
-    async def _stream(self, call: Call, headers: Mapping[bytes, bytes], request_id: bytes, send: Send) -> int:
+    async def _stream(self, call: Call, asked: _Asked, send: Send) -> int:
         """Send the events as they come. Until there is one, an error has a status of its own. Returns the status."""
         self._runtime.engines[self._path].submit(call)
         events = call.events()
         first = await anext(events, _NOTHING)
         held = b"" if first is _NOTHING else stream.event(first)
-        out = [*stream.HEADERS, *self._cost(call, headers, request_id)]
+        out = [*stream.HEADERS, *self._cost(call, asked)]
         await send({"type": "http.response.start", "status": 200, "headers": out})
 
         def failed(error: Exception) -> tuple[int, bytes]:
-            problem = self._problem(error, request_id)
-            return problem.status, problem.body(request_id.decode())
+            problem = self._problem(error, asked)
+            return problem.status, problem.body(call.context.request_id)
 
         return await stream.pump(send, call, held, events, failed)
 
-    async def _refuse(
-        self,
-        error: Exception,
-        call: Call | None,
-        headers: Mapping[bytes, bytes],
-        body: Body,
-        request_id: bytes,
-        send: Send,
-    ) -> int:
-        problem = self._problem(error, request_id)
-        payload = problem.body(request_id.decode())
-        out = [*problem.headers(payload), *self._cost(call, headers, request_id)]
-        await reply(send, problem.status, out, payload, body)
+    async def _refuse(self, error: Exception, call: Call | None, asked: _Asked, send: Send) -> int:
+        problem = self._problem(error, asked)
+        payload = problem.body(asked.request_id.decode())
+        out = [*problem.headers(payload), *self._cost(call, asked)]
+        await reply(send, problem.status, out, payload, asked.body)
         return problem.status
 
-    def _problem(self, error: Exception, request_id: bytes) -> Problem:
+    def _problem(self, error: Exception, asked: _Asked) -> Problem:
         problem = Problem.of(error, debug=self._runtime.debug)
         if problem.is_servers:
-            logger.error("request %s failed", request_id.decode(), exc_info=error)
+            logger.error("request %s failed", asked.request_id.decode(), exc_info=error)
         elif problem.status == CLIENT_CLOSED:
-            logger.info("request %s: 499, the caller left", request_id.decode())
+            logger.info("request %s: 499, the caller left", asked.request_id.decode())
         return problem
 
-    def _cost(self, call: Call | None, headers: Mapping[bytes, bytes], request_id: bytes) -> Pairs:
+    def _cost(self, call: Call | None, asked: _Asked) -> Pairs:
         """Return the headers that say who answered, and what it cost where anything was computed."""
-        said = [(stated.REQUEST_ID, request_id), self._instance, self._version]
+        said = [(stated.REQUEST_ID, asked.request_id), self._instance, self._version]
         if call is None or not call.started_at:
             said.append(_WARM)
             return said
         timing = server_timing(call)
-        if headers.get(stated.COLD) == b"1" and self._runtime.take_cold():
+        if asked.headers.get(stated.COLD) == b"1" and self._runtime.take_cold():
             said.append(_COLD)
-            timing += cold_start(self._runtime.phases, stated.activate_ms(headers))
+            timing += cold_start(self._runtime.phases, stated.activate_ms(asked.headers))
         else:
             said.append(_WARM)
         size = call.batch_size
@@ -179,7 +180,7 @@ class Invoke:
         now = self._clock()
         if call is not None and status == 200:
             self._metrics.answered(call, arrived_at, now)
-            if self._alone:
+            if self._is_batch_of_one:
                 self._metrics.batch_size.observe(1)
             self._runtime.answered()
         else:

@@ -51,13 +51,12 @@ class Listener:
         """Let every answer from now on say `Connection: close`, those to requests that are already here included."""
         self._state.headers.append((b"connection", b"close"))
 
-    async def quiet(self, within_s: float) -> bool:
+    async def quiet(self, within_s: float) -> None:
         """Wait until no request is being answered, for `within_s` at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while self._state.tasks:
                     await asyncio.wait(self._state.tasks)
-        return not self._state.tasks
 
     async def close(self, within_s: float) -> None:
         """Close the sockets and the idle connections; wait for the last bytes of answers, for `within_s` at most."""

@@ -14,6 +14,7 @@ BYTES: Final = b"application/octet-stream"
 EVENTS: Final = b"text/event-stream"
 
 _CURL_DEFAULT: Final = "application/x-www-form-urlencoded"
+_CHARSETS: Final = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "iso8859-15", "cp1252")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,13 @@ def of(content_type: bytes | None, raw: bool) -> Media:
 def _json(charset: str) -> Media:
     try:
         name = codecs.lookup(charset).name
-        "".encode(name)
     except (LookupError, ValueError):
-        raise UnsupportedMedia(f"the charset {charset!r} is not known here: send UTF-8") from None
-    return _PLAIN_JSON if name in ("utf-8", "ascii") else Media("json", charset=name)
+        name = ""
+    if name in ("utf-8", "ascii"):
+        return _PLAIN_JSON
+    if name not in _CHARSETS:
+        raise UnsupportedMedia(f"the charset {charset!r} is not known here: send UTF-8")
+    return Media("json", charset=name)
 
 
 def to_utf8(body: bytes, charset: str) -> bytes:
@@ -71,5 +75,5 @@ def to_utf8(body: bytes, charset: str) -> bytes:
     """
     try:
         return body.decode(charset).encode()
-    except (UnicodeError, ValueError):
+    except UnicodeError:
         raise MalformedBody(f"the body is not the {charset} that its Content-Type says it is") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http
 import math
 import traceback
@@ -21,14 +22,15 @@ from faas.errors import (
     Refused,
     RemoteError,
     SchemaMismatch,
-    Unavailable,
     UnsupportedMedia,
 )
 
 MEDIA_TYPE: Final = b"application/problem+json"
 CLIENT_CLOSED: Final = 499
 
-# The first row that an error is an instance of is its status, the last part of its `type`, and its title.
+_TYPE: Final = "urn:problem-type:faas:"
+
+# The first row that an error is an instance of is its status, the last part of its type, and its title.
 _KINDS: Final[tuple[tuple[type[BaseException], int, str, str], ...]] = (
     (SchemaMismatch, 422, "schema-mismatch", "The body does not fit the signature"),
     (MalformedBody, 400, "malformed-body", "The request cannot be read"),
@@ -37,41 +39,50 @@ _KINDS: Final[tuple[tuple[type[BaseException], int, str, str], ...]] = (
     (BadInput, 422, "bad-input", "The input was refused"),
     (QueueFull, 429, "queue-full", "The queue is full"),
     (DeadlineUnmeetable, 429, "deadline-unmeetable", "The deadline cannot be met"),
-    (Unavailable, 503, "unavailable", "The instance takes no calls now"),
     (Refused, 503, "unavailable", "The instance takes no calls now"),
     (DeadlineExceeded, 504, "deadline-exceeded", "The time for the call is up"),
     (CallerGone, CLIENT_CLOSED, "caller-gone", "The caller left"),
     (HandlerError, 500, "handler-contract", "The handler broke its contract"),
 )
+_UNKNOWN: Final = (500, "handler-error", "The handler failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error as HTTP says it. `kind` is the last part of its `type`; None members are left out of the body."""
+    """One error as HTTP says it. `type` is a URI; members that are None are left out of the body."""
 
     status: int
-    kind: str
+    type: str
     title: str
     detail: str
     field: str | None = None
     error: str | None = None
     retry_after_s: float | None = None
-    trace: tuple[str, ...] | None = None
+    traceback: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, error: BaseException, *, debug: bool = False) -> Problem:
-        """Return what HTTP says of `error`; with `debug` the traceback of an error that is the server's own."""
+        """Return what HTTP says of `error`; with `debug` the traceback too, where the fault is on this side."""
         detail = str(error)
-        for kind, status, slug, title in _KINDS:
-            if isinstance(error, kind):
-                retry = error.retry_after_s if isinstance(error, Refused) else None
-                field = error.field if isinstance(error, SchemaMismatch) else None
-                return cls(status, slug, title, detail, field, None, retry, _trace(error, debug and status == 500))
         if isinstance(error, RemoteError):
-            return cls(error.status, "remote-error", "A function that was called answered with an error", detail)
-        name = type(error).__name__
-        said = f"{name}: {detail}" if detail else name
-        return cls(500, "handler-error", "The handler failed", said, None, name, None, _trace(error, debug))
+            return cls(
+                error.status, f"{_TYPE}remote-error", "A function that was called answered with an error", detail
+            )
+        status, kind, title = next((row[1:] for row in _KINDS if isinstance(error, row[0])), _UNKNOWN)
+        name = None
+        if kind == _UNKNOWN[1]:
+            name = type(error).__name__
+            detail = f"{name}: {detail}" if detail else name
+        return cls(
+            status,
+            _TYPE + kind,
+            title,
+            detail,
+            field=error.field if isinstance(error, SchemaMismatch) else None,
+            error=name,
+            retry_after_s=error.retry_after_s if isinstance(error, Refused) else None,
+            traceback=_lines(error) if debug and status == 500 else None,
+        )
 
     @classmethod
     def plain(cls, status: int, detail: str) -> Problem:
@@ -85,18 +96,9 @@ class Problem:
 
     def body(self, request_id: str) -> bytes:
         """Return the body, valid UTF-8 JSON whatever the error quotes."""
-        kind = self.kind if ":" in self.kind else f"urn:problem-type:faas:{self.kind}"
-        members: dict[str, Any] = {"type": kind, "title": self.title, "status": self.status, "detail": self.detail}
-        if self.field is not None:
-            members["field"] = self.field
-        if self.error is not None:
-            members["error"] = self.error
-        if self.retry_after_s is not None:
-            members["retry_after_s"] = self.retry_after_s
-        if self.trace is not None:
-            members["traceback"] = self.trace
-        members["request_id"] = request_id
-        return codec.encode(members)
+        members = {name: getattr(self, name) for name in _MEMBERS}
+        said: dict[str, Any] = {name: value for name, value in members.items() if value is not None}
+        return codec.encode(said | {"request_id": request_id})
 
     def headers(self, body: bytes) -> list[tuple[bytes, bytes]]:
         """Return the headers that go with `body`."""
@@ -106,7 +108,8 @@ class Problem:
         return headers
 
 
-def _trace(error: BaseException, wanted: bool) -> tuple[str, ...] | None:
-    if not wanted:
-        return None
+_MEMBERS: Final = tuple(field.name for field in dataclasses.fields(Problem))
+
+
+def _lines(error: BaseException) -> tuple[str, ...]:
     return tuple("".join(traceback.format_exception(error)).splitlines())

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from faas.runtime import Runtime, StartFailed
+from faas.errors import StartFailed
+from faas.runtime import Runtime
 from faas.server.app import build
 from faas.server.listener import Listener
 from faas.server.watchdog import Watchdog
@@ -96,7 +97,7 @@ async def _start(runtime: Runtime, load: Callable[[], object], on_ready: Callabl
     try:
         await runtime.start(load)
     except StartFailed as error:
-        logger.error("%s", error)
+        logger.error("%s", error, exc_info=error.__cause__)
         return False
     if on_ready is not None:
         on_ready()

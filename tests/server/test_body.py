@@ -33,6 +33,7 @@ async def size(data: bytes) -> int:
         ("application/json; charset=latin-1", b'"\xe9"', 200),
         ("application/json; charset=utf-16", b'"\xe9"\xff', 400),
         ("application/json; charset=base64", b"IsOpIg==", 415),
+        ("application/json; charset=punycode", b'"\xc3\xa9"', 415),
         ("application/json; charset=klingon", b'"\xc3\xa9"', 415),
         ("text/plain", b'"\xc3\xa9"', 415),
         ("image/png", b'"\xc3\xa9"', 415),
@@ -154,6 +155,19 @@ async def test_ht_10_who_writes_all_before_reading_reads_the_413(serving, chunke
         assert peak < 10 * 2**20
         writer.close()
         assert (await served.post(content=b"abc")).json() == 3
+
+
+async def test_ht_10_a_chunked_body_that_was_asked_for_and_grows_too_large(serving):
+    async with serving(size) as served:
+        reader, writer = await served.raw()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+        for _ in range(64):
+            writer.write(b"10000\r\n" + bytes(64 * 1024) + b"\r\n")
+            await asyncio.wait_for(writer.drain(), 20)
+        writer.write(b"0\r\n\r\n")
+        assert (await answer(reader))[0].startswith(b"HTTP/1.1 413 ")
+        writer.close()
 
 
 async def test_a_small_refused_body_leaves_the_connection_open(serving):

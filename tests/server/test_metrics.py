@@ -65,7 +65,7 @@ def test_what_a_call_and_a_batch_leave_behind():
     metrics.queue_depth = lambda: 4
     metrics.num_inflight = 6
     metrics.snapshot_bytes = 4096
-    metrics.cold_start({"fork": 0.006})
+    metrics.start_phases_s, metrics.num_cold_starts = {"fork": 0.006}, 1
     clock.now += 5
     found = samples(metrics)
     assert found["faas_requests_total", "ok"] == 2

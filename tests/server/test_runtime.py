@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from faas import Batching, Calls, endpoint, inference_function
-from faas.errors import Unavailable
+from faas.errors import StartFailed, Unavailable
 from faas.function import Function
 from faas.handler import Handler
-from faas.runtime import Runtime, StartFailed
+from faas.runtime import Runtime
 from tests.server.answers import echo, problem
 
 pytestmark = pytest.mark.anyio
