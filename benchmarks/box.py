@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.load import UnansweredError
-from benchmarks.processes import Server, free_port, running
+from benchmarks.processes import Server, free_port, own_places, running
 from loadgen import Workload
 from loadgen.client import Client
 from loadgen.sample import Sample
@@ -92,7 +92,7 @@ async def running_box(home: Path, *targets: str) -> AsyncIterator[Box]:
     url = f"http://127.0.0.1:{port}"
     command = ["-m", "faas.cli.main", "up", *targets, "--port", str(port)]
     async with AsyncExitStack() as owned:
-        server = await owned.enter_async_context(running("faas up", command, home / "up.log", FAAS_HOME=str(home)))
+        server = await owned.enter_async_context(running("faas up", command, home / "up.log", **own_places(home)))
         await server.until_answers(f"{url}/readyz")
         connector = aiohttp.UnixConnector(path=str(home / "run" / "control.sock"))
         control = await owned.enter_async_context(aiohttp.ClientSession(connector=connector))

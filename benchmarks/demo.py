@@ -53,10 +53,14 @@ def main() -> int:
     console = Console(highlight=False)
     console.width = min(console.width, _WIDEST)
     began_at = time.monotonic()
+    num_left = 0
     with own_home() as home:
-        run_to_the_end(_show(console, home))
-        num_left = len(usage.with_variable("FAAS_HOME", str(home)))
-    console.print(f"\nDone in {time.monotonic() - began_at:.0f} s; {num_left or 'no'} processes are left running.")
+        try:
+            run_to_the_end(_show(console, home))
+        finally:
+            num_left = len(usage.with_variable("FAAS_HOME", str(home)))
+            took_s = time.monotonic() - began_at
+            console.print(f"\nEnded after {took_s:.0f} s; {num_left or 'no'} processes are left running.")
     return 1 if num_left else 0
 
 

@@ -17,7 +17,7 @@ from benchmarks import usage
 
 ROOT = Path(__file__).resolve().parents[1]
 _LOOK_EVERY_S = 0.05  # no event tells an outsider that a server has become ready
-_STOP_WITHIN_S = 20.0
+_STOP_WITHIN_S = 10.0
 
 
 class ServerError(Exception):
@@ -74,7 +74,7 @@ async def running(name: str, command: Sequence[str], log: Path, **variables: str
     """Run this Python with the arguments `command` for as long as the context lasts, output into `log`.
 
     It gets a session of its own, so that an interrupt from the terminal comes to this process alone. At the end it
-    gets SIGTERM, and what is left of its processes after 20 seconds is killed.
+    gets SIGTERM, and what is left of its processes after 10 seconds is killed.
     """
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
@@ -125,12 +125,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_WITHIN_S):
                 await process.wait()
-        for pidfd in pidfds:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        await process.wait()
-        for pidfd in pidfds:
-            await _ended(pidfd)
+        with _pidfds(usage.tree(process.pid)) as started_since:
+            for pidfd in (*pidfds, *started_since):
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            await process.wait()
+            for pidfd in (*pidfds, *started_since):
+                await _ended(pidfd)
 
 
 @contextmanager
@@ -154,6 +155,11 @@ async def _ended(pidfd: int) -> None:
         await ended.wait()
     finally:
         loop.remove_reader(pidfd)
+
+
+def own_places(home: Path) -> dict[str, str]:
+    """Return the variables that keep all files and sockets of a server below `home`."""
+    return {"FAAS_HOME": str(home), "TMPDIR": str(home)}
 
 
 def free_port() -> int:

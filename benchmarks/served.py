@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.processes import Server, free_port, running
+from benchmarks.processes import Server, free_port, own_places, running
 
 # One thread for the model: its CPU is then that of the thread inside `predict`, and nothing else is.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -59,6 +59,7 @@ async def together(*servers: AbstractAsyncContextManager[Served]) -> AsyncIterat
 @asynccontextmanager
 async def _served(name: str, command: list[str], home: Path, port: int, body: Any) -> AsyncIterator[Served]:
     url = f"http://127.0.0.1:{port}/"
-    async with running(name, command, home / f"{port}.log", FAAS_HOME=str(home), **_ONE_THREAD) as server:
+    variables = {**own_places(home), **_ONE_THREAD}
+    async with running(name, command, home / f"{port}.log", **variables) as server:
         await server.until_answers(url, body)
         yield Served(server, url)

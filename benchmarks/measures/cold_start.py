@@ -50,11 +50,14 @@ async def measure(bench: Bench) -> list[Row]:
 
 
 async def compare(box: Box, name: str, num_rounds: int, num_wakes_each: int) -> Starts:
-    """Start the plain way once, import torch once and wake up several times, in each of several rounds."""
+    """Start the plain way once, import torch once and wake up several times, in each of several rounds.
+
+    The platform has made its snapshot from the same handler before: to all of them files are in the page cache and
+    modules compiled.
+    """
     async with box.caller(name, SENTENCE) as caller:
         await box.scale(name, 0)
         found = Starts(first=_woken(await caller.wake()))
-        await plain_start()  # so that files are in the page cache and modules compiled, as they are for the platform
         for _ in range(num_rounds):
             found.plain.append(await plain_start())
             found.import_torch_ms.append(await _import_torch_ms())
