@@ -55,12 +55,14 @@ class Exchange:
 
     is_started = False
     is_tunnel = False
+    is_local = True  # it concerns no function
+    has_answered = False  # the client has seen some of the answer
     _may_replay = False  # `_body` is all of it that was sent, and in one piece with the head
     _path = b""
-    _capacity: Capacity | None = None
+    _capacity: Capacity  # set when it starts, unless it concerns no function
+    _reader: ResponseReader  # set with the first connection to an instance
     _endpoint: Endpoint | None = None
     _back: BackConnection | None = None
-    _reader: ResponseReader | None = None
     _closes = False
     _is_over = False
     _held_since_s = 0.0
@@ -84,16 +86,6 @@ class Exchange:
             return self._back.num_buffered_bytes == 0
         return len(self._body) < _MAX_HELD_BODY_BYTES
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it concerns no function."""
-        return self._capacity is None
-
-    @property
-    def has_answered(self) -> bool:
-        """Whether the client has seen any of the answer."""
-        return self._reader is not None and self._reader.status != 0
-
     def start(self) -> None:
         """Find out where the request goes, and send it or hold it."""
         self.is_started = True
@@ -103,6 +95,7 @@ class Exchange:
         if not isinstance(route, Target):
             self._front.answer(self, route)
             return
+        self.is_local = False
         capacity = self._capacity = route.capacity
         self._path = route.path + mark + query
         endpoint = capacity.enter()
@@ -137,7 +130,7 @@ class Exchange:
         """The client has left: the instance sees its connection close, a place in the queue is given up."""
         if self._is_over or not self.is_started:
             return
-        if self._capacity is not None and not self.is_tunnel:
+        if not self.is_tunnel:
             self._capacity.counts.cancelled += 1
         self._end(keep_back=False)
 
@@ -145,7 +138,6 @@ class Exchange:
 
     def granted(self, endpoint: Endpoint) -> None:
         """The wait is over: `endpoint` takes the request."""
-        assert self._capacity is not None
         assert self._held is not None
         if self._timer is not None:
             self._timer.cancel()
@@ -161,7 +153,6 @@ class Exchange:
     def _hold(self, *, first: bool) -> None:
         """Wait for an instance, until the deadline."""
         capacity = self._capacity
-        assert capacity is not None
         if self._held is None:
             capacity.counts.held += 1
             capacity.counts.cold += capacity.is_at_zero
@@ -202,7 +193,7 @@ class Exchange:
                 if is_new:
                     self._no_connection(error)
                     return
-                self._count_retry()
+                self._capacity.counts.retried += 1
         self._back = back
         self._reader = ResponseReader(is_head=head.method == b"HEAD", may_upgrade=bool(head.upgrade))
         self._may_replay = len(data) <= _MAX_REPLAY_BYTES
@@ -215,7 +206,6 @@ class Exchange:
 
     def _no_connection(self, error: OSError) -> None:
         capacity, endpoint = self._capacity, self._endpoint
-        assert capacity is not None
         assert endpoint is not None
         if error.errno == errno.EAGAIN and capacity.congested(endpoint):
             self._let_go()
@@ -228,27 +218,21 @@ class Exchange:
 
     def _try_again(self, reason: str) -> None:
         """Send the request to another instance: none has read a byte of it."""
-        assert self._capacity is not None
         self._let_go()
         self._tries += 1
         if self._tries >= _MAX_TRIES:
             self._fail(Problem.plain(502, f"{reason}, {self._tries} times: the function's log says more"))
             return
-        self._count_retry()
+        self._capacity.counts.retried += 1
         endpoint = self._capacity.acquire()
         if endpoint is None:
             self._hold(first=True)
         else:
             self._forward(endpoint)
 
-    def _count_retry(self) -> None:
-        assert self._capacity is not None
-        self._capacity.counts.retried += 1
-
     def received(self, data: bytes) -> None:
         """Bytes of the answer."""
         reader, front = self._reader, self._front
-        assert reader is not None
         if self._may_replay:
             self._forget_body()
         if not reader.status:
@@ -260,6 +244,7 @@ class Exchange:
             return
         if out:
             front.send(out)
+            self.has_answered = reader.status != 0
         if reader.is_done:
             self._finish()
         elif reader.is_upgraded and not self.is_tunnel:
@@ -269,7 +254,6 @@ class Exchange:
     def lost(self, *, unread: bool) -> None:
         """The instance is gone before the answer was complete."""
         reader = self._reader
-        assert reader is not None
         self._back = None
         if reader.is_upgraded or (reader.ends_with_connection and not unread):
             self._closes = True
@@ -285,14 +269,12 @@ class Exchange:
 
     def _finish(self) -> None:
         """The answer is complete."""
-        assert self._reader is not None
         self._end(keep_back=self._reader.is_reusable and self.is_complete)
         self._front.done(close=self._closes)
 
     def _broken(self, detail: str) -> None:
         """The instance will not complete the answer."""
         if self.has_answered:
-            assert self._capacity is not None
             self._capacity.counts.failed += 1
             self._end(keep_back=False)
             self._front.cut()
@@ -300,7 +282,6 @@ class Exchange:
             self._fail(Problem.plain(502, detail))
 
     def _fail(self, problem: Problem) -> None:
-        assert self._capacity is not None
         self._capacity.counts.failed += 1
         self._end(keep_back=False)
         self._front.answer(self, LocalAnswer(problem.status, problem=problem))
@@ -309,7 +290,7 @@ class Exchange:
         """Give back all that the exchange holds."""
         self._is_over = True
         self._body = b""
-        if self._capacity is None:
+        if self.is_local:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -333,6 +314,5 @@ class Exchange:
             else:
                 back.close()
         if endpoint is not None:
-            assert self._capacity is not None
             endpoint.num_answered += keep_back
             self._capacity.release(endpoint)

@@ -3,15 +3,13 @@
 import asyncio
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from faas.platform.clients import Clients
 from faas.platform.exchange import Exchange
 from faas.platform.request import RequestReader
 from faas.platform.request_head import RequestHead
 from faas.platform.wire import LocalAnswer, WireError, encode_answer, problem
-
-if TYPE_CHECKING:
-    from faas.platform.activator import Activator
 
 _HIGH_WATER_BYTES = 256 * 1024  # of an answer that its client does not read
 
@@ -19,14 +17,14 @@ _HIGH_WATER_BYTES = 256 * 1024  # of an answer that its client does not read
 class FrontConnection(asyncio.Protocol):
     """One client. Requests that follow before an answer wait; meanwhile nothing more is read from the client."""
 
-    def __init__(self, activator: "Activator") -> None:
-        self.loop = activator.loop
-        self.router = activator.router
-        self.ids = activator.ids
+    def __init__(self, clients: Clients) -> None:
+        self.loop = clients.loop
+        self.router = clients.router
+        self.ids = clients.ids
         self.keeps_up = True
         self.is_reading = True
-        self.must_close = activator.is_draining
-        self._activator = activator
+        self.must_close = clients.is_draining
+        self._clients = clients
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._reader: RequestReader = cast(RequestReader, None)
         self._fd = -1
@@ -63,8 +61,8 @@ class FrontConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._reader = RequestReader(self, peer[0].encode() if isinstance(peer, tuple) else b"")
         self._idle_since_s = self.loop.time()
-        self._timer = self.loop.call_later(self._activator.settings.keep_alive_s, self._check_idle)
-        self._activator.opened(self)
+        self._timer = self.loop.call_later(self._clients.settings.keep_alive_s, self._check_idle)
+        self._clients.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
@@ -92,13 +90,13 @@ class FrontConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
         self._is_closing = True
-        self._activator.hangups.unwatch(self._fd)
+        self._clients.hangups.unwatch(self._fd)
         if self._timer is not None:
             self._timer.cancel()
         for exchange in self._exchanges:
             exchange.abandon()
         self._exchanges.clear()
-        self._activator.closed(self)
+        self._clients.closed(self)
 
     def pause_writing(self) -> None:
         """The client does not keep up with what is sent to it."""
@@ -112,7 +110,7 @@ class FrontConnection(asyncio.Protocol):
 
     def request_began(self, head: RequestHead, body: bytes, *, is_complete: bool) -> None:
         """A request, in line behind those not answered yet."""
-        self._activator.counts.requests += 1
+        self._clients.counts.requests += 1
         self._exchanges.append(Exchange(self, head, body, is_complete))
         if head.upgrade or len(self._exchanges) > 1:
             self._reader.pause()
@@ -133,7 +131,7 @@ class FrontConnection(asyncio.Protocol):
         head = exchange.head
         close = not exchange.is_complete or not head.keep_alive or self.must_close
         is_head = head.method == b"HEAD"
-        self._activator.counts.local += exchange.is_local
+        self._clients.counts.local += exchange.is_local
         self.send(encode_answer(answer, exchange.request_id, is_head=is_head, close=close))
         self.done(close=close)
 
@@ -193,7 +191,7 @@ class FrontConnection(asyncio.Protocol):
 
     def _malformed(self, error: WireError) -> None:
         """Nothing that follows can be understood; what came before is answered first."""
-        self._activator.counts.malformed += 1
+        self._clients.counts.malformed += 1
         self._refusal = problem(error.status, error.detail)
         last = self._exchanges[-1] if self._exchanges else None
         if last is None or last.is_complete:
@@ -217,15 +215,15 @@ class FrontConnection(asyncio.Protocol):
             self._transport.close()
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(self._activator.settings.linger_s, self._transport.abort)
+        self._timer = self.loop.call_later(self._clients.settings.linger_s, self._transport.abort)
 
     def _check_idle(self) -> None:
         """End a connection whose client has sent nothing for too long. Looked at once in that time, not each time."""
         now_s = self.loop.time()
-        due_s = self._idle_since_s + self._activator.settings.keep_alive_s
+        due_s = self._idle_since_s + self._clients.settings.keep_alive_s
         exchange = self._exchanges[0] if self._exchanges else None
         if exchange is not None and (exchange.is_complete or not self.is_reading):
-            due_s = now_s + self._activator.settings.keep_alive_s  # the client waits, not we
+            due_s = now_s + self._clients.settings.keep_alive_s  # the client waits, not we
         if due_s > now_s:
             self._timer = self.loop.call_at(due_s, self._check_idle)
         elif self.is_idle:
@@ -239,11 +237,11 @@ class FrontConnection(asyncio.Protocol):
             return
         self.is_reading = may_read
         if may_read:
-            self._activator.hangups.unwatch(self._fd)
+            self._clients.hangups.unwatch(self._fd)
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
-            self._activator.hangups.watch(self._fd, self._transport.abort)
+            self._clients.hangups.watch(self._fd, self._transport.abort)
 
     def _let_send(self, keeps_up: bool) -> None:
         self.keeps_up = keeps_up

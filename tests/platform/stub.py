@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from faas.platform.activator import Activator, ActivatorSettings
+from faas.platform.activator import Activator
 from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.clients import ActivatorSettings
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem
 

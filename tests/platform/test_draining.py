@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from faas.errors import SettingError
-from faas.platform.activator import ActivatorSettings
+from faas.platform.clients import ActivatorSettings
 from tests.platform.stub import Call, StubInstance, hang, platform, until
 from tests.platform.test_upgrade import ASK, grant
 
@@ -35,7 +35,7 @@ async def test_draining_finishes_what_is_under_way_and_says_that_it_is_the_last(
         await gate.arrived.wait()
         draining = asyncio.ensure_future(running.activator.drain(5))
         assert all([await client.at_end() for client in idle])
-        with pytest.raises(OSError, match="refused|Connect call failed"):
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await running.client()
         assert not draining.done()
         gate.go.set()
@@ -49,7 +49,7 @@ async def test_a_request_half_sent_when_draining_begins_is_answered(tmp_path: Pa
     async with StubInstance(tmp_path) as instance, platform(instance) as running:
         client = await running.client()
         await client.send(b"POST /f/echo/ HTTP/1.1\r\nHo")
-        await until(lambda: any(not front.is_idle for front in running.activator.fronts))
+        await until(lambda: any(not front.is_idle for front in running.activator.clients.connections))
         draining = asyncio.ensure_future(running.activator.drain(5))
         await asyncio.sleep(0)
         await client.send(b"st: a\r\nContent-Length: 2\r\n\r\nhi")
@@ -121,7 +121,7 @@ async def test_ht_08_a_connection_used_within_its_time_stays(tmp_path: Path) -> 
         for _ in range(5):
             await asyncio.sleep(0.02)
             assert (await client.call()).status == 200
-        assert running.activator.counts.accepted == 1
+        assert running.activator.clients.counts.accepted == 1
 
 
 async def test_a_client_that_waits_for_its_answer_is_not_idle(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_client_that_goes_on_sending_after_the_last_answer_is_not_read_f
         client = await running.client()
         await client.send(b"POST /f/nothing/ HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nabc")
         assert (await client.answer()).status == 404
-        await until(lambda: running.activator.counts.open == 0)
+        await until(lambda: running.activator.clients.counts.open == 0)
 
 
 @pytest.mark.parametrize("wrong", [{"keep_alive_s": 0}, {"linger_s": -1}, {"keep_alive_s": float("nan")}])

@@ -22,7 +22,7 @@ async def test_a_request_reaches_an_instance_and_its_answer_the_client(tmp_path:
         assert request.headers[b"x-forwarded-for"] == b"127.0.0.1"
         assert request.headers[b"x-request-id"]
         assert running.router.seen == [(b"here", b"/f/echo/rest", b"POST")]
-        assert (running.activator.counts.requests, running.activator.counts.local) == (1, 0)
+        assert (running.activator.clients.counts.requests, running.activator.clients.counts.local) == (1, 0)
 
 
 async def test_both_sides_keep_their_connection(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ async def test_both_sides_keep_their_connection(tmp_path: Path) -> None:
         for number in range(20):
             assert (await client.call(b"%d" % number)).body == b"a:%d" % number
         assert instance.num_accepted == 1
-        assert running.activator.counts.accepted == 1
+        assert running.activator.clients.counts.accepted == 1
 
 
 async def test_an_unknown_function_is_a_problem_with_the_requests_id(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ async def test_an_unknown_function_is_a_problem_with_the_requests_id(tmp_path: P
         assert (head.status, head.headers[b"content-type"]) == (404, b"application/problem+json")
         assert int(head.headers[b"content-length"]) > 0
         assert (await client.call(b"", b"/f/nothing/")).status == 404, "the head had no body"
-        assert running.activator.counts.local == 3
+        assert running.activator.clients.counts.local == 3
 
 
 # --- both ways, in pieces
@@ -124,7 +124,7 @@ async def test_a_slow_instance_slows_its_client_and_nothing_is_held(tmp_path: Pa
         await client.answer()
         go.clear()
         sending = asyncio.ensure_future(client.post(body))
-        (front,) = running.activator.fronts
+        (front,) = running.activator.clients.connections
         await until(lambda: not front.is_reading)
         (connection,) = instance.endpoint.connections
         assert connection.num_buffered_bytes < MIB  # type: ignore[attr-defined]
@@ -150,8 +150,8 @@ async def test_a_slow_client_slows_its_instance_and_nothing_is_held(tmp_path: Pa
         client = await running.client()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await client.post(b"")
-        await until(lambda: len(running.activator.fronts) == 1)
-        (front,) = running.activator.fronts
+        await until(lambda: len(running.activator.clients.connections) == 1)
+        (front,) = running.activator.clients.connections
         await until(lambda: not front.keeps_up)
         (connection,) = instance.endpoint.connections
         assert connection.is_paused  # type: ignore[attr-defined]
@@ -338,7 +338,7 @@ async def test_only_one_pipelined_request_is_at_an_instance(tmp_path: Path) -> N
         request = b"POST /f/echo/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n"
         await client.send(request + b"1" + request + b"2" + request)
         await until(lambda: len(instance.calls) == 1)
-        (front,) = running.activator.fronts
+        (front,) = running.activator.clients.connections
         assert not front.is_reading, "a client that sends on is not read from"
         go.set()
         assert (await client.answer()).body == b"1"
@@ -377,10 +377,10 @@ async def test_a_client_that_leaves_while_its_reading_is_paused_is_noticed(tmp_p
     async with StubInstance(tmp_path, hang) as instance, platform(instance) as running:
         client = await running.client()
         await client.send(b"GET /f/echo/ HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
-        await until(lambda: any(not front.is_reading for front in running.activator.fronts))
+        await until(lambda: any(not front.is_reading for front in running.activator.clients.connections))
         client.writer.close()
         await instance.disconnected.wait()
-        await until(lambda: not running.activator.fronts)
+        await until(lambda: not running.activator.clients.connections)
 
 
 async def test_a_client_that_leaves_in_the_middle_of_its_request(tmp_path: Path) -> None:

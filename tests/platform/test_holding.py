@@ -121,7 +121,7 @@ async def test_a_large_body_waits_with_its_client(tmp_path: Path) -> None:
     async with StubInstance(tmp_path) as instance, platform() as running:
         client = await running.client()
         sending = asyncio.ensure_future(client.post(body))
-        await until(lambda: any(not front.is_reading for front in running.activator.fronts))
+        await until(lambda: any(not front.is_reading for front in running.activator.clients.connections))
         assert not sending.done()
         running.capacity.add(instance.endpoint)
         assert (await client.answer()).body == b"a:" + body
@@ -132,7 +132,7 @@ async def test_a_client_that_leaves_with_its_body_unread_gives_up_its_place() ->
     async with platform() as running:
         client = await running.client()
         sending = asyncio.ensure_future(client.post(b"x" * 10_000_000))
-        await until(lambda: any(not front.is_reading for front in running.activator.fronts))
+        await until(lambda: any(not front.is_reading for front in running.activator.clients.connections))
         assert running.capacity.num_held == 1
         sending.cancel()
         client.reset()
@@ -147,7 +147,7 @@ async def test_a_body_that_arrives_while_held_is_sent_whole(tmp_path: Path) -> N
         await until(lambda: running.capacity.num_held == 1)
         await client.send(b"2\r\nde\r\n0\r\n")
         await client.send(b"\r\n")
-        (front,) = running.activator.fronts
+        (front,) = running.activator.clients.connections
         await until(lambda: front.has_whole_request)
         running.capacity.add(instance.endpoint)
         assert (await client.answer()).body == b"a:abcde"

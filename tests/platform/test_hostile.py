@@ -31,7 +31,7 @@ async def test_malformed_requests_get_an_answer_and_the_end(tmp_path: Path, data
         assert answer.headers[b"content-type"] == b"application/problem+json"
         assert await client.at_end()
         assert instance.calls == []
-        assert running.activator.counts.malformed == 1
+        assert running.activator.clients.counts.malformed == 1
 
 
 async def test_good_requests_before_a_bad_one_are_answered_first(tmp_path: Path) -> None:

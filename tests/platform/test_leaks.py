@@ -33,17 +33,17 @@ async def test_descriptors_and_connections_stay_flat_over_2000_requests(tmp_path
 
             await asyncio.gather(*(calls(number) for number in range(10)))
             running.clients.clear()
-            await until(lambda: running.activator.counts.open == 0)
+            await until(lambda: running.activator.clients.counts.open == 0)
 
         await round_of_calls()
         before = num_descriptors()
         for _ in range(20):
             await round_of_calls()
         assert num_descriptors() <= before
-        assert running.activator.counts.requests == 2100
+        assert running.activator.clients.counts.requests == 2100
         assert len(instance.endpoint.connections) <= 4
         assert instance.num_connections <= 4
-        assert running.activator.fronts == set()
+        assert running.activator.clients.connections == set()
         gc.collect()
         assert sum(isinstance(thing, Exchange) for thing in gc.get_objects()) == 0
 

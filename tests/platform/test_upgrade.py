@@ -7,7 +7,7 @@ import pytest
 
 from tests.platform.stub import Call, StubInstance, platform, until
 
-ASK = b"GET /f/echo/socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
+ASK = b"GET /f/echo/socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 GRANTED = b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n"
 
 
