@@ -25,14 +25,30 @@ class Parked:
     def __init__(self, worker: Worker, sock: socket.socket) -> None:
         self.worker = worker
         self._sock = sock
-        worker.on_end(sock.close)
+        self._sock.setblocking(False)
+        self._adopting = False
+        worker.on_end(self._discard)
 
     async def adopt(self, request: Request) -> Worker:
-        """Give the worker its request. Raises OSError when it died while it was parked."""
-        with self._sock:
+        """Give the worker its request and wait until it has it. Raises BrokenPipeError when it died while parked."""
+        self._adopting = True
+        try:
             await launch.adopt(self._sock, request)
+            if not await asyncio.get_running_loop().sock_recv(self._sock, len(protocol.ADOPTED)):
+                raise BrokenPipeError(f"parked worker {self.worker.pid} has died")
+        except ConnectionResetError as error:
+            raise BrokenPipeError(f"parked worker {self.worker.pid} has died") from error
+        except BaseException:
+            self.worker.kill()
+            raise
+        finally:
+            self._sock.close()
         self.worker.how = "parked"
         return self.worker
+
+    def _discard(self) -> None:
+        if not self._adopting:  # a socket is not closed while somebody waits on it
+            self._sock.close()
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,7 @@ class Zygote:
         self._ready: asyncio.Future[protocol.Ready] = asyncio.get_running_loop().create_future()
         self._pending: dict[int, _Pending] = {}
         self._workers: dict[int, Worker] = {}
+        self._disowned: set[Worker] = set()
         self._ids = itertools.count()
         self._channel = Channel(sock, self._received, self._hung_up)
         process.on_end(self._channel.drain)
@@ -122,6 +139,8 @@ class Zygote:
         workers = list(self._workers.values())
         if stop_workers:
             await end_all(workers, grace_s=grace_s)
+        if self._pending:
+            await asyncio.wait([pending.answer for pending in self._pending.values()], timeout=grace_s)
         self._channel.close()
         try:
             async with asyncio.timeout(grace_s):
@@ -131,6 +150,8 @@ class Zygote:
         finally:
             self.process.kill()
         await self.process.wait()
+        for worker in list(self._disowned):
+            await worker.wait()
 
     async def _prepare(self) -> None:
         environment = self.environment
@@ -164,8 +185,12 @@ class Zygote:
             protocol.close_all([given] if memfd is None else [given, memfd])
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                return await pending.answer
+                return await asyncio.shield(pending.answer)
+        except asyncio.CancelledError:
+            pending.answer.add_done_callback(self._disown)
+            raise
         except TimeoutError:
+            pending.answer.add_done_callback(self._disown)
             self.process.kill()
             raise ZygoteDied(f"zygote {self.pid} did not answer in {ANSWER_TIMEOUT_S} s and was killed") from None
 
@@ -177,15 +202,11 @@ class Zygote:
                 self.num_forked += 1
                 pending = self._pending.pop(id_)
                 worker = self._workers[id_] = Worker(pid, fds[0], pending.held_lifeline, started_at)
-                if pending.answer.done():  # its caller has gone
-                    worker.kill(signal.SIGKILL)
-                else:
-                    pending.answer.set_result(worker)
+                pending.answer.set_result(worker)
             case protocol.Refused(id=id_, why=why):
                 pending = self._pending.pop(id_)
                 os.close(pending.held_lifeline)
-                if not pending.answer.done():
-                    pending.answer.set_exception(ForkRefused(why))
+                pending.answer.set_exception(ForkRefused(why))
             case protocol.Exited(id=id_, status=status):
                 self._workers.pop(id_).ended(status)
 
@@ -195,12 +216,19 @@ class Zygote:
         self.process.on_end(self._never_ready)
         for pending in self._pending.values():
             os.close(pending.held_lifeline)  # a worker of which we were not told dies with it
-            if not pending.answer.done():
-                pending.answer.set_exception(ZygoteDied(f"zygote {self.pid} died before it answered"))
+            pending.answer.set_exception(ZygoteDied(f"zygote {self.pid} died before it answered"))
         self._pending.clear()
         for worker in self._workers.values():
             worker.orphaned()
         self._workers.clear()
+
+    def _disown(self, answer: asyncio.Future[Worker]) -> None:
+        """End a worker whose caller has gone before it came."""
+        if answer.exception() is None:
+            worker = answer.result()
+            worker.kill()
+            self._disowned.add(worker)
+            worker.on_end(lambda: self._disowned.discard(worker))
 
     def _never_ready(self) -> None:
         if not self._ready.done():

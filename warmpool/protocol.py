@@ -20,6 +20,9 @@ MAX_MESSAGE_BYTES = 128 * 1024
 MAX_DESCRIPTORS = 253  # the kernel's SCM_MAX_FD
 INLINE_PAYLOAD_BYTES = 32 * 1024
 
+ADOPTED = b"adopted"
+"""What a parked worker answers to `Adopt`, before it does anything of the request."""
+
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 _M = TypeVar("_M")
 

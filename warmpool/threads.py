@@ -37,13 +37,14 @@ Setter = Callable[[int], object]
 
 
 def plan(environ: Mapping[str, str], num_threads: int) -> dict[str, str]:
-    """Return the three thread variables of a worker: the user's own values win, OMP_NUM_THREADS standing for all."""
-    omp = environ.get("OMP_NUM_THREADS", str(num_threads))
-    return {
-        "OMP_NUM_THREADS": omp,
-        "MKL_NUM_THREADS": environ.get("MKL_NUM_THREADS", omp),
-        "OPENBLAS_NUM_THREADS": environ.get("OPENBLAS_NUM_THREADS", omp),
-    }
+    """Return the three thread variables of a worker: the user's own values win, OMP_NUM_THREADS standing in for all."""
+    omp = environ.get("OMP_NUM_THREADS", "")
+    if _count(omp) is None:
+        omp = str(num_threads)
+    planned = {"OMP_NUM_THREADS": omp}
+    for name in ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        planned[name] = str(_count(environ.get(name, "")) or _count(omp))
+    return planned
 
 
 class Limits:
@@ -66,11 +67,12 @@ class Limits:
 
     def set(self, planned: Mapping[str, str]) -> None:
         """Set the counts of a `plan` on the libraries that are loaded, and on torch, which tells its other threads."""
+        counts = {name: _count(value) or 1 for name, value in planned.items()}
         for variable, set_num_threads in self._setters:
-            set_num_threads(_count(planned[variable]))
+            set_num_threads(counts[variable])
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "set_num_threads"):
-            torch.set_num_threads(_count(planned["OMP_NUM_THREADS"]))
+            torch.set_num_threads(counts["OMP_NUM_THREADS"])
 
 
 def _find_setters() -> list[tuple[str, Setter]]:
@@ -82,10 +84,10 @@ def _find_setters() -> list[tuple[str, Setter]]:
     return setters
 
 
-def _count(value: str) -> int:
-    """Read a variable as OpenMP does: the first of a list (one for each nesting level); nonsense counts as one."""
+def _count(value: str) -> int | None:
+    """Read a variable as OpenMP does, the first of a list with one for each nesting level; None is nonsense."""
     first = value.partition(",")[0].strip()
-    return max(1, int(first)) if first.isdecimal() else 1
+    return int(first) if first.isdecimal() and int(first) > 0 else None
 
 
 def _loaded_libraries() -> list[str]:

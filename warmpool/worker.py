@@ -4,6 +4,7 @@ Started by exec (`launch`), with the numbers of a socket and a lifeline as argum
 """
 
 import atexit
+import contextlib
 import importlib
 import io
 import os
@@ -34,6 +35,8 @@ def await_request(fd: int) -> protocol.Request:
             message, fds = protocol.receive(sock, protocol.WORKER_INBOX)
         except EOFError:
             os._exit(0)
+        with contextlib.suppress(BrokenPipeError):  # who had it exec'd does not wait for the answer
+            sock.send(protocol.ADOPTED, socket.MSG_NOSIGNAL)
     return protocol.unpack(message.request, fds, message.payload_in_memfd)
 
 

@@ -93,8 +93,9 @@ def zombies_of(parent: int) -> list[int]:
 def environment() -> Callable[..., Environment]:
     """Return a maker of environments that find the programs of these tests."""
 
-    def make(*modules: str, **options: Any) -> Environment:
-        return Environment(modules=modules, sys_path=(str(PROGRAMS), str(PROGRAMS / "faked")), **options)
+    def make(*modules: str, faked: bool = False, **options: Any) -> Environment:
+        folders = [PROGRAMS / "faked", PROGRAMS] if faked else [PROGRAMS]
+        return Environment(modules=modules, sys_path=tuple(map(str, folders)), **options)
 
     return make
 

@@ -296,10 +296,9 @@ async def test_parked_workers_are_adopted_with_payload_descriptors_and_environme
 async def test_adopting_a_parked_worker_that_has_died_says_so(zygote):
     parked = await zygote.park()
     parked.worker.kill()
-    await parked.worker.wait()
-    await asyncio.sleep(0)
     with pytest.raises(BrokenPipeError):
         await parked.adopt(Request(entry="entries:echo"))
+    await parked.worker.wait()
 
 
 async def test_a_refused_fork_becomes_an_exec_and_says_why(start, run, caplog):

@@ -12,6 +12,11 @@ from warmpool.pool import WarmPool
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio", {"use_uvloop": True}
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("module", "reason"),
@@ -23,7 +28,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 )
 async def test_fk_01_an_unfit_zygote_never_costs_a_request(environment, run, module, reason):
     async with WarmPool(buffer=2) as pool:
-        wanted = environment(module)
+        wanted = environment(module, faked=True)
         zygote = await pool.warm(wanted)
         with pytest.raises(ForkRefused, match=reason):
             await zygote.park()
