@@ -1,7 +1,7 @@
 """One instance: a process that serves one revision of one function on a listening socket that it was given.
 
 `main` is what a worker of the warm pool runs. Its `Order` says what to be; over the control socket it tells the
-platform what it is doing, one JSON line an event. It ends when it is told to (SIGTERM) or when the platform is gone.
+platform what it is doing, one JSON line an event. It ends when the platform closes its direction of that socket.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
 from faas.server.serve import Stop, serve
+
+LET_GO_WITHIN_S = 1.0
+"""How long an instance that got a signal waits for the platform to let it go."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +58,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class Leaving(msgspec.Struct, frozen=True, tag="leaving"):
-    """The instance wants no more calls: it has served as many as it may. It ends when told to."""
+    """The instance wants no more calls: it got a signal, or has served as many as it may. It ends when let go."""
 
 
 class Imported(msgspec.Struct, frozen=True, tag="imported"):
@@ -109,7 +112,7 @@ class _Instance:
 
     async def run(self, listen: socket.socket, control: socket.socket) -> int:
         """Start, serve until told to stop, and tell what calls have imported."""
-        stop = Stop()
+        stop = _Stop(self._tell)
         watch = asyncio.ensure_future(_stop_when_closed(control, stop))
         try:
             status = await serve(
@@ -162,10 +165,36 @@ def _teller(control: socket.socket) -> Callable[[Event], None]:
     return tell
 
 
-async def _stop_when_closed(control: socket.socket, stop: Stop) -> None:
-    """Wait until the platform's end of the socket is closed, as it is when the platform has ended or been killed."""
+class _Stop(Stop):
+    """A signal asks the platform to be let go: it sends no more calls, lets those in flight end, and then says stop.
+
+    Whoever sent the signal thereby costs no caller anything. A platform that does not answer is not waited for.
+    """
+
+    def __init__(self, tell_platform: Callable[[Event], None]) -> None:
+        super().__init__()
+        self._tell_platform = tell_platform
+        self._asked = False
+
+    def tell(self, signum: int = 0) -> None:
+        """Say it, or ask for it where it came as a first signal."""
+        if signum and not self._asked:
+            self._asked = True
+            self._tell_platform(Leaving())
+            asyncio.get_running_loop().call_later(LET_GO_WITHIN_S, self.tell_once)
+        else:
+            super().tell(signum)
+
+    def tell_once(self) -> None:
+        """Say it, unless it has been said."""
+        if not self.told.is_set():
+            super().tell()
+
+
+async def _stop_when_closed(control: socket.socket, stop: _Stop) -> None:
+    """Wait until the platform has closed its direction of the socket, or is gone."""
     control.setblocking(False)
     with contextlib.suppress(OSError):
         while await asyncio.get_running_loop().sock_recv(control, 4096):
             pass
-    stop.tell()
+    stop.tell_once()

@@ -64,6 +64,7 @@ class Instance:
     phases: dict[str, float] = field(default_factory=dict)
     imported: list[str] = field(default_factory=list)
     worker: Worker | None = None
+    control: asyncio.StreamWriter | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -109,8 +110,7 @@ class Launcher:
         if made.state is State.STOPPED:
             return
         made.state = State.DRAINING
-        if made.worker is not None:
-            made.worker.kill(signal.SIGTERM)
+        _let_go(made)
         try:
             async with asyncio.timeout(grace_s + KILL_AFTER_S):
                 await made.ended.wait()
@@ -134,8 +134,6 @@ class Launcher:
                 finally:
                     os.close(writer)
             made.how = made.worker.how
-            if made.state is State.DRAINING:  # stopped before there was a process
-                made.worker.kill(signal.SIGTERM)
             await self._listen(made, ours, changed)
             made.status = await made.worker.wait()
         except (OSError, WarmpoolError) as error:
@@ -153,13 +151,15 @@ class Launcher:
 
     async def _listen(self, made: Instance, control: socket.socket, changed: OnChange) -> None:
         """Hear what the instance tells, until it closes its end, which it does at its own end at the latest."""
-        reader, writer = await asyncio.open_connection(sock=control)
+        reader, made.control = await asyncio.open_connection(sock=control)
+        if made.state is State.DRAINING:  # stopped before there was a process
+            _let_go(made)
         try:
             with contextlib.suppress(ConnectionError):
                 async for line in reader:
                     self._hear(made, process.EVENTS.decode(line), changed)
         finally:
-            writer.close()
+            made.control.close()
 
     def _hear(self, made: Instance, event: process.Event, changed: OnChange) -> None:
         match event:
@@ -194,6 +194,12 @@ class Launcher:
             env={**description.env, settings.PLATFORM_SOCKET: str(self._platform_socket)},
             num_workers=max(1, int(self._num_cpus / description.cpu)),
         )
+
+
+def _let_go(made: Instance) -> None:
+    """Tell an instance to end, by closing our direction of its control socket."""
+    if made.control is not None and not made.control.is_closing():
+        made.control.write_eof()
 
 
 def environment(preparation: Preparation) -> Environment:

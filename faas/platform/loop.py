@@ -25,7 +25,7 @@ from warmpool.policy import Backoff
 REPORT_EVERY_S = 1.0
 DECIDE_EVERY_S = 2.0
 SOUND_AFTER_S = 1.0
-"""An instance that served for this long before it ended was no failed start."""
+"""An instance that was ready for this long, or has answered, before it ended was no failed start."""
 STARTUP_SLACK_S = 5.0
 """An instance gives itself up after its start-up time-out; one that does not within this much more is killed."""
 
@@ -241,11 +241,12 @@ class ScalingLoop:
         self.instances.remove(made)
         endpoint = self._endpoints.pop(made, None)
         now = self._clock()
-        served = made.ready_at is not None and now - made.ready_at >= SOUND_AFTER_S
         if endpoint is not None:
             self.capacity.fail(endpoint)
         if made.was_stopped:
             return
+        lived_s = now - made.ready_at if made.ready_at is not None else 0.0
+        served = lived_s >= SOUND_AFTER_S or (endpoint is not None and endpoint.num_answered > 0)
         self.failure = made.failure or f"{made.id} ended with status {made.status}"
         self.log.write(made.id, f"faas: {self.failure}")
         self._backoff = self._backoff.after(served=served, now=now)

@@ -283,6 +283,21 @@ def test_starts_that_fail_back_off_and_those_who_wait_are_told_why(bench):
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("num_answered", [0, 1])
+def test_one_that_has_answered_is_replaced_at_once_and_one_that_has_not_backs_off(bench, num_answered):
+    async def story():
+        for _ in range(5):
+            bench.call()
+            await bench.run()
+            for made in list(bench.living):
+                bench.launcher.ready(made)
+                bench.loop.capacity.endpoints[0].num_answered = num_answered
+                bench.launcher.end(made)
+        assert len(bench.launcher.launched) == (5 if num_answered else 1)
+
+    asyncio.run(story())
+
+
 def test_a_crash_loop_does_not_spin(bench):
     async def story():
         for _ in range(200):
