@@ -24,7 +24,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
     """
     _refuse_existing(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    staging = target.parent / f"{STAGING_PREFIX}{target.name[:100]}-{os.urandom(8).hex()}"
+    staging = target.parent / f"{STAGING_PREFIX}{target.name[:40]}-{os.urandom(8).hex()}"
     staging.mkdir()
     try:
         yield staging
