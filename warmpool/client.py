@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,7 +17,7 @@ from warmpool.process import Process, Worker
 from warmpool.protocol import Request
 
 ANSWER_TIMEOUT_S = 10.0
-"""A zygote that takes longer to fork is stuck: a fork is milliseconds, tens with gigabytes of private memory."""
+"""A zygote that owes an answer and says nothing for so long is stuck: a fork takes it milliseconds."""
 
 
 class Parked:
@@ -61,6 +62,7 @@ class Zygote:
     """One running zygote. Made by `start`, used in the event loop it was started in."""
 
     def __init__(self, environment: Environment, process: Process, sock: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
         self.environment = environment
         self.failed: dict[str, str] = {}
         """Modules that could not be imported, each with the reason."""
@@ -69,10 +71,12 @@ class Zygote:
         self.import_s = 0.0
         self.num_forked = 0
         self.process = process
-        self._ready: asyncio.Future[protocol.Ready] = asyncio.get_running_loop().create_future()
+        self._ready: asyncio.Future[protocol.Ready] = self._loop.create_future()
         self._pending: dict[int, _Pending] = {}
         self._workers: dict[int, Worker] = {}
         self._disowned: set[Worker] = set()
+        self._death = f"zygote {self.pid} died before it answered"
+        self._watchdog: asyncio.TimerHandle | None = None
         self._ids = itertools.count()
         self._channel = Channel(sock, self._received, self._hung_up)
         process.on_end(self._channel.drain)
@@ -117,7 +121,9 @@ class Zygote:
         WorkerStartError when exec was needed and failed.
         """
         try:
-            return await self._fork(request)
+            async with launch.packed(request) as packed:
+                fork = protocol.Fork(id=next(self._ids), request=packed.request, payload_in_memfd=packed.in_memfd)
+                return await self._ask(fork, packed.fds)
         except ForkRefused as refusal:
             return await launch.exec_worker(self.environment, request, why=str(refusal))
 
@@ -126,7 +132,8 @@ class Zygote:
         ours, theirs = protocol.socketpair()
         with theirs:
             try:
-                return Parked(await self._fork(None, theirs), ours)
+                fork = protocol.Fork(id=next(self._ids), request=None)
+                return Parked(await self._ask(fork, [theirs.fileno()]), ours)
             except BaseException:
                 ours.close()
                 raise
@@ -166,13 +173,10 @@ class Zygote:
         ready = await self._ready
         self.failed, self.hazard, self.import_s = ready.failed, ready.hazard, ready.import_s
 
-    async def _fork(self, request: Request | None, parked: socket.socket | None = None) -> Worker:
-        packed, fds, memfd = (request, [], None) if request is None else await launch.pack(request)
-        if parked is not None:
-            fds = [parked.fileno()]
-        fork = protocol.Fork(id=next(self._ids), request=packed, payload_in_memfd=memfd is not None)
+    async def _ask(self, fork: protocol.Fork, fds: Sequence[int]) -> Worker:
+        """Have the zygote fork; raises ForkRefused, ZygoteDied, ProtocolError, and OSError when a descriptor lacks."""
         held, given = lifeline.create()
-        pending = self._pending[fork.id] = _Pending(asyncio.get_running_loop().create_future(), held)
+        pending = self._pending[fork.id] = _Pending(self._loop.create_future(), held)
         try:
             await self._channel.send(fork, [given, *fds])
         except BaseException as error:
@@ -182,17 +186,24 @@ class Zygote:
                 raise ZygoteDied(f"zygote {self.pid} is gone: {error}") from error
             raise
         finally:
-            protocol.close_all([given] if memfd is None else [given, memfd])
+            os.close(given)
+        if self._watchdog is None:
+            self._rearm()
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                return await asyncio.shield(pending.answer)
+            return await asyncio.shield(pending.answer)
         except asyncio.CancelledError:
             pending.answer.add_done_callback(self._disown)
             raise
-        except TimeoutError:
-            pending.answer.add_done_callback(self._disown)
-            self.process.kill()
-            raise ZygoteDied(f"zygote {self.pid} did not answer in {ANSWER_TIMEOUT_S} s and was killed") from None
+
+    def _rearm(self) -> None:
+        """Give the zygote `ANSWER_TIMEOUT_S` from now for its next word, as long as it owes one."""
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._watchdog = self._loop.call_later(ANSWER_TIMEOUT_S, self._stuck) if self._pending else None
+
+    def _stuck(self) -> None:
+        self._death = f"zygote {self.pid} did not answer in {ANSWER_TIMEOUT_S} s and was killed"
+        self.process.kill()
 
     def _received(self, message: protocol.ToClient, fds: list[int]) -> None:
         match message:
@@ -209,6 +220,7 @@ class Zygote:
                 pending.answer.set_exception(ForkRefused(why))
             case protocol.Exited(id=id_, status=status):
                 self._workers.pop(id_).ended(status)
+        self._rearm()
 
     def _hung_up(self) -> None:
         """The zygote takes nothing more: what it owed is settled, and its workers are watched by their pidfds."""
@@ -216,8 +228,9 @@ class Zygote:
         self.process.on_end(self._never_ready)
         for pending in self._pending.values():
             os.close(pending.held_lifeline)  # a worker of which we were not told dies with it
-            pending.answer.set_exception(ZygoteDied(f"zygote {self.pid} died before it answered"))
+            pending.answer.set_exception(ZygoteDied(self._death))
         self._pending.clear()
+        self._rearm()
         for worker in self._workers.values():
             worker.orphaned()
         self._workers.clear()

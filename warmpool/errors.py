@@ -2,7 +2,8 @@
 
 WarmpoolError
 ├── ProtocolError       a message is too big, has too many descriptors, or cannot be understood
-├── EnvironmentInvalid  an environment or a request cannot be used as it stands
+├── EnvironmentInvalid  an environment cannot be used as it stands
+├── RequestInvalid      a request cannot be used as it stands
 ├── ZygoteError
 │   ├── ZygoteStartError    a zygote did not become ready
 │   ├── ForkRefused         a fork would not be safe, or failed
@@ -21,7 +22,11 @@ class ProtocolError(WarmpoolError):
 
 
 class EnvironmentInvalid(WarmpoolError):
-    """An environment or a request holds a value that cannot be used."""
+    """An environment holds a value that cannot be used."""
+
+
+class RequestInvalid(WarmpoolError):
+    """A request holds a value that cannot be used."""
 
 
 class ZygoteError(WarmpoolError):

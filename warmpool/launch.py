@@ -1,12 +1,13 @@
 """Starting an interpreter: a zygote, or a worker the slow way."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -41,10 +42,10 @@ def remembered(environment: Environment) -> dict[str, str | None]:
 def start_zygote(environment: Environment) -> tuple[Process, socket.socket]:
     """Start a zygote's process; return it and the socket to it. Raises ZygoteStartError when the system refuses."""
     try:
-        child, held, ours = _popen("zygote", environment, base_env(environment) | ONE_THREAD)
+        child, pidfd, held, ours = _popen("zygote", environment, base_env(environment) | ONE_THREAD)
     except OSError as error:
         raise ZygoteStartError(f"a zygote of {environment.python} could not be started: {error}") from error
-    process = Process(child.pid, os.pidfd_open(child.pid), held)
+    process = Process(child.pid, pidfd, held)
     process.watch(child.wait)
     return process, ours
 
@@ -59,10 +60,10 @@ async def exec_worker(environment: Environment, request: protocol.Request, why: 
     env = base_env(environment) | request.env
     started_at = time.monotonic()
     try:
-        child, held, ours = _popen("worker", environment, {k: v for k, v in env.items() if v is not None})
+        child, pidfd, held, ours = _popen("worker", environment, {k: v for k, v in env.items() if v is not None})
     except OSError as error:
         raise WorkerStartError(f"a worker of {environment.python} could not be started: {error}") from error
-    worker = Worker(child.pid, os.pidfd_open(child.pid), held, started_at)
+    worker = Worker(child.pid, pidfd, held, started_at)
     worker.how, worker.why = "exec", why
     worker.watch(child.wait)
     with ours:
@@ -79,38 +80,56 @@ async def exec_worker(environment: Environment, request: protocol.Request, why: 
 
 async def adopt(sock: socket.socket, request: protocol.Request) -> None:
     """Tell the worker that waits at the other end of `sock` what to be. Raises BrokenPipeError when it has died."""
-    packed, fds, memfd = await pack(request)
-    try:
-        protocol.send(sock, protocol.Adopt(request=packed, payload_in_memfd=memfd is not None), fds)
-    finally:
-        protocol.close_all([] if memfd is None else [memfd])
+    async with packed(request) as pack:
+        protocol.send(sock, protocol.Adopt(request=pack.request, payload_in_memfd=pack.in_memfd), pack.fds)
 
 
-async def pack(request: protocol.Request) -> tuple[protocol.Request, list[int], int | None]:
-    """Do as `protocol.pack` does; a payload of many megabytes is copied on another thread."""
+@contextlib.asynccontextmanager
+async def packed(request: protocol.Request) -> AsyncIterator[protocol.Packed]:
+    """Have a request ready to be sent; a payload of many megabytes is copied on another thread."""
     if len(request.payload) < _THREAD_PAYLOAD_BYTES:
-        return protocol.pack(request)
-    return await asyncio.to_thread(protocol.pack, request)
+        pack = protocol.pack(request)
+    else:
+        copying = asyncio.ensure_future(asyncio.to_thread(protocol.pack, request))
+        try:
+            pack = await asyncio.shield(copying)
+        except asyncio.CancelledError:
+            copying.add_done_callback(_close_copy)
+            raise
+    try:
+        yield pack
+    finally:
+        pack.close()
+
+
+def _close_copy(copied: asyncio.Future[protocol.Packed]) -> None:
+    if copied.exception() is None:
+        copied.result().close()
 
 
 def _popen(
     role: Literal["zygote", "worker"], environment: Environment, env: Mapping[str, str]
-) -> tuple[subprocess.Popen[bytes], int, socket.socket]:
-    """Start an interpreter with a socket and a lifeline; return it, the lifeline's held end and our socket.
+) -> tuple[subprocess.Popen[bytes], int, int, socket.socket]:
+    """Start an interpreter with a socket and a lifeline; return it, its pidfd, the lifeline's held end and our socket.
 
-    It has a session of its own: what a terminal sends, the client alone gets, and decides.
+    It has a session of its own: what a terminal sends, the client alone gets, and decides. Raises OSError.
     """
-    ours, theirs = protocol.socketpair()
-    held, given = lifeline.create()
-    fds = (theirs.fileno(), given)
-    command = [environment.python, "-P", "-c", _BOOT.format(role=role), _ROOT, *map(str, fds)]
-    try:
+    with contextlib.ExitStack() as undo:
+        ours, theirs = protocol.socketpair()
+        undo.callback(ours.close)
         with theirs:
-            child = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True)
-    except OSError:
-        ours.close()
-        os.close(held)
-        raise
-    finally:
-        os.close(given)
-    return child, held, ours
+            held, given = lifeline.create()
+            undo.callback(os.close, held)
+            fds = (theirs.fileno(), given)
+            command = [environment.python, "-P", "-c", _BOOT.format(role=role), _ROOT, *map(str, fds)]
+            try:
+                child = subprocess.Popen(
+                    command, env=env, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True
+                )
+            finally:
+                os.close(given)
+        undo.callback(child.wait)
+        undo.callback(child.kill)
+        pidfd = os.pidfd_open(child.pid)
+        undo.pop_all()
+    return child, pidfd, held, ours

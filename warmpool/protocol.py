@@ -10,11 +10,12 @@ import errno
 import os
 import socket
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
-from warmpool.errors import ProtocolError
+from warmpool.errors import ProtocolError, RequestInvalid
 
 MAX_MESSAGE_BYTES = 128 * 1024
 MAX_DESCRIPTORS = 253  # the kernel's SCM_MAX_FD
@@ -46,6 +47,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Folders put at the front of `sys.path`, in this order."""
     num_workers: int = 1
     """How many workers share this machine's processors: the divisor of the thread counts (`cpu`)."""
+
+    def __post_init__(self) -> None:
+        module, colon, path = self.entry.partition(":")
+        if not (module and colon and path):
+            raise RequestInvalid(f"the entry {self.entry!r} names no function; write it as 'package.module:function'")
+        if self.num_workers < 1:
+            raise RequestInvalid(f"num_workers is {self.num_workers}; it counts this worker too, so it is at least 1")
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -174,16 +182,33 @@ def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M
         raise
 
 
-def pack(request: Request) -> tuple[Request, list[int], int | None]:
-    """Split a request into what goes into the message, the descriptors that go with it, and the memfd made for it.
+@dataclass(frozen=True)
+class Packed:
+    """A request as it travels: what is in the message, and the descriptors that go with it."""
 
-    The caller closes the memfd (it is the last of the descriptors) once the message is sent.
-    """
+    request: Request
+    fds: list[int]
+    memfd: int | None
+    """Holds the payload when that is big; it is the last of the descriptors."""
+
+    @property
+    def in_memfd(self) -> bool:
+        """Whether the payload travels beside the message."""
+        return self.memfd is not None
+
+    def close(self) -> None:
+        """Close what was opened for the way, once the message is sent."""
+        if self.memfd is not None:
+            os.close(self.memfd)
+
+
+def pack(request: Request) -> Packed:
+    """Make a request ready to travel; `close` what comes back. Raises OSError when memory or descriptors lack."""
     fds = list(request.fds.values())
     if len(request.payload) <= INLINE_PAYLOAD_BYTES:
-        return request, fds, None
+        return Packed(request, fds, None)
     memfd = to_memfd(request.payload)
-    return msgspec.structs.replace(request, payload=b""), [*fds, memfd], memfd
+    return Packed(msgspec.structs.replace(request, payload=b""), [*fds, memfd], memfd)
 
 
 def unpack(request: Request, fds: Sequence[int], payload_in_memfd: bool) -> Request:

@@ -119,13 +119,17 @@ class Station:
         return None
 
     async def _forked(self, request: Request) -> Worker:
-        while True:
+        for is_last in (False, True):
             try:
                 return await (await self.ready_zygote()).fork(request)
-            except ZygoteDied as death:
-                _log.warning("%s; the worker is asked of the next one", death)
             except ZygoteStartError as failure:
-                return await launch.exec_worker(self.environment, request, why=str(failure))
+                why = str(failure)
+                break
+            except ZygoteDied as death:
+                why = str(death)
+                if not is_last:
+                    _log.warning("%s; its successor is asked", death)
+        return await launch.exec_worker(self.environment, request, why)
 
     async def _start(self) -> Zygote:
         try:
@@ -174,7 +178,7 @@ class Station:
                 parked = await self.zygote.park()
                 self.parked.append(parked)
                 parked.worker.on_end(partial(self._parked_ended, parked))
-        except (ForkRefused, ZygoteDied) as reason:
+        except (ForkRefused, ZygoteDied, OSError) as reason:
             _log.warning("no worker is parked: %s", reason)
         finally:
             self._filling = None

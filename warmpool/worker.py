@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import importlib
 import io
+import operator
 import os
 import socket
 import sys
@@ -46,7 +47,7 @@ def run(request: protocol.Request, limits: threads.Limits) -> int:
         _apply(request, limits)
         fds = {name: fd for name, fd in request.fds.items() if name not in _STREAMS}
         status = _resolve(request.entry)(request.payload, fds)
-        return 0 if status is None else status
+        return 0 if status is None else operator.index(status)
     except SystemExit as leave:
         return _status_of(leave)
     except BaseException:

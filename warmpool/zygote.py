@@ -20,8 +20,6 @@ from typing import NoReturn
 from warmpool import descriptors, fresh, hazards, hugepages, lifeline, protocol, selftest, threads, worker
 from warmpool.errors import ForkRefused, ProtocolError
 
-_IDLE_S = 0.05
-
 
 class Zygote:
     """The state of the serving loop, of which a forked worker uses only what `_be_worker` names."""
@@ -35,7 +33,6 @@ class Zygote:
         self._blamed: str | None = None  # the first import after which a fork was not safe
         self._tested = False
         self._unfit: str | None = None
-        self._small_pages: list[int] = []
 
     def prepare(self) -> None:
         """Do the imports and say so; a module that cannot be imported is reported and left out."""
@@ -52,23 +49,17 @@ class Zygote:
         self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
         gc.collect()
         gc.freeze()
+        hugepages.collapse_heap()  # before there is a worker, which would be left with the small pages for itself
         hazard = self._why_not_fork()
-        with open("/proc/self/maps") as maps:
-            self._small_pages = hugepages.candidates(maps.read())
         ready = protocol.Ready(failed=failed, hazard=hazard, import_s=time.monotonic() - started_at)
         protocol.send(self._sock, ready)
 
     def serve(self) -> None:
-        """Fork and reap until the client hangs up; when there is nothing to do, make the next fork faster."""
+        """Fork and reap until the client hangs up."""
         with select.epoll() as epoll:
             epoll.register(self._sock.fileno(), select.EPOLLIN)
-            idle_s = _IDLE_S
             while True:
-                events = epoll.poll(idle_s if self._small_pages else None)
-                idle_s = _IDLE_S if events else 0
-                if not events:
-                    hugepages.collapse(self._small_pages.pop())
-                for fd, _ in events:
+                for fd, _ in epoll.poll():
                     if fd != self._sock.fileno():
                         epoll.unregister(fd)
                         self._reap(fd)

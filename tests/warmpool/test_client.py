@@ -45,6 +45,7 @@ def resident_bytes(pid: int) -> int:
     ("entry", "payload", "status"),
     [
         ("return_status", b"7", 7),
+        ("return_words", b"seven", 1),
         ("leave", b"3", 3),
         ("leave", b"0", 0),
         ("leave_with_words", b"out of luck", 1),
@@ -193,7 +194,12 @@ async def test_a_fork_that_is_cancelled_leaves_no_worker(zygote, run):
     forking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await forking
-    await run(zygote.fork, "entries:echo", b"x")  # the zygote answers in order
+    copying = asyncio.ensure_future(zygote.fork(Request(entry="entries:digest", payload=bytes(40_000_000))))
+    await asyncio.sleep(0)
+    copying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    await run(zygote.fork, "entries:digest", bytes(40_000_000))  # the zygote answers in order
     assert children_of(zygote.pid) == []
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from warmpool import protocol
-from warmpool.errors import ProtocolError
+from warmpool.errors import ProtocolError, RequestInvalid
 from warmpool.protocol import Adopt, Exited, Fork, Request
 
 
@@ -47,10 +47,10 @@ def test_messages_and_descriptors_arrive_together_and_in_order(sockets, file):
 def test_a_big_payload_travels_in_a_memfd(sockets, num_bytes):
     ours, theirs = sockets
     request = Request(entry="a:b", payload=os.urandom(num_bytes))
-    packed, fds, memfd = protocol.pack(request)
-    assert (memfd is not None) == (num_bytes > protocol.INLINE_PAYLOAD_BYTES)
-    protocol.send(ours, Adopt(request=packed, payload_in_memfd=memfd is not None), fds)
-    protocol.close_all(fds)
+    packed = protocol.pack(request)
+    assert packed.in_memfd == (num_bytes > protocol.INLINE_PAYLOAD_BYTES)
+    protocol.send(ours, Adopt(request=packed.request, payload_in_memfd=packed.in_memfd), packed.fds)
+    packed.close()
     message, received = protocol.receive(theirs, protocol.WORKER_INBOX)
     assert protocol.unpack(message.request, received, message.payload_in_memfd) == request
 
@@ -58,7 +58,7 @@ def test_a_big_payload_travels_in_a_memfd(sockets, num_bytes):
 def test_a_message_that_is_too_big_is_not_sent(sockets):
     ours, theirs = sockets
     with pytest.raises(ProtocolError, match=r"a Fork message of 200\d\d\d bytes is over the limit of 131072"):
-        protocol.send(ours, Fork(id=1, request=Request(entry="x" * 200_000)))
+        protocol.send(ours, Fork(id=1, request=Request(entry="a:" + "b" * 200_000)))
     with pytest.raises(ProtocolError, match="254 descriptors"):
         protocol.send(ours, Fork(id=1, request=None), [2] * 254)
     protocol.send(ours, Fork(id=2, request=None), [2] * protocol.MAX_DESCRIPTORS)
@@ -119,3 +119,14 @@ def send_for_ever(sock: socket.socket) -> None:
 def test_a_request_with_other_descriptors_than_it_names_is_refused():
     with pytest.raises(ProtocolError, match="0 descriptors came with a request that needs 1"):
         protocol.unpack(Request(entry="a:b", fds={"out": 3}), [], payload_in_memfd=False)
+
+
+@pytest.mark.parametrize("entry", ["", "module", "module:", ":function", "package.module.function"])
+def test_an_entry_that_names_no_function_is_refused(entry):
+    with pytest.raises(RequestInvalid, match="names no function"):
+        Request(entry=entry)
+
+
+def test_a_request_shares_the_processors_with_itself_at_least():
+    with pytest.raises(RequestInvalid, match="num_workers is 0"):
+        Request(entry="a:b", num_workers=0)

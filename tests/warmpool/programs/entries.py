@@ -131,7 +131,11 @@ def leave_with_words(payload: bytes, fds: dict[str, int]) -> None:
 
 
 def return_status(payload: bytes, fds: dict[str, int]) -> int:
-    return int(payload)
+    return int(payload.rstrip(b"\0"))
+
+
+def return_words(payload: bytes, fds: dict[str, int]) -> Any:
+    return payload.decode()
 
 
 def signal_self(payload: bytes, fds: dict[str, int]) -> None:
