@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.requests import Request
@@ -53,14 +55,26 @@ def serving(answer: Answer, *, path: Path | None = None) -> Iterator[Served]:
         served.arrived.set()
         await (await answer(seen))(scope, receive, send)
 
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
-    config.timeout_graceful_shutdown = 1
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listen]})
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(_serve(app, listen, stop)))
     thread.start()
     try:
         yield served
     finally:
-        server.should_exit = True
+        loop.call_soon_threadsafe(stop.set)
         thread.join()
+        loop.close()
         listen.close()
+
+
+async def _serve(app: Any, listen: socket.socket, stop: asyncio.Event) -> None:
+    """Run uvicorn without its main loop, which looks only ten times a second whether it is to end."""
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
+    config.timeout_graceful_shutdown = 1
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listen])
+    await stop.wait()
+    await server.shutdown(sockets=[listen])

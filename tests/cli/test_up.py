@@ -80,6 +80,7 @@ def up(platform: Up, monkeypatch: pytest.MonkeyPatch) -> Up:
     return platform
 
 
+@pytest.mark.slow
 def test_invoke_finds_it_and_shows_that_the_start_was_cold_and_then_is_not(faas: Faas, up: Up) -> None:
     assert faas("scale", "hello", "0").out == "hello: 0 of 0 ready\n"
     cold = faas("invoke", "hello", "-d", '{"name": "Ada"}', "-i")
@@ -89,11 +90,13 @@ def test_invoke_finds_it_and_shows_that_the_start_was_cold_and_then_is_not(faas:
     assert faas("scale", "hello", "0").out == "hello: 0 of 0 ready\n"
 
 
+@pytest.mark.slow
 def test_invoke_shows_each_event_of_a_stream(faas: Faas, up: Up) -> None:
     assert faas("invoke", "count", "-d", "2", "--stream").out == '{"i":0}\n{"i":1}\n'
     assert faas("invoke", "count", "-d", "2").out == '[{"i":0},{"i":1}]\n'
 
 
+@pytest.mark.slow
 def test_invoke_tells_wrong_input_and_an_unknown_function(faas: Faas, up: Up) -> None:
     wrong = faas("invoke", "hello", "-d", '{"nmae": 1}')
     assert wrong.code == 2
@@ -103,6 +106,7 @@ def test_invoke_tells_wrong_input_and_an_unknown_function(faas: Faas, up: Up) ->
     assert "(did you mean 'hello'?)" in unknown.err
 
 
+@pytest.mark.slow
 def test_ps_and_list_show_what_there_is(faas: Faas, up: Up) -> None:
     faas("invoke", "hello", "-d", '{"name": "Ada"}')
     assert {row["name"] for row in json.loads(faas("list", "--json").out)} == {"hello", "double", "count", "total"}
@@ -112,6 +116,7 @@ def test_ps_and_list_show_what_there_is(faas: Faas, up: Up) -> None:
     assert rows[0]["id"] in faas("ps").out
 
 
+@pytest.mark.slow
 def test_logs_show_what_a_function_printed(faas: Faas, up: Up) -> None:
     faas("invoke", "double", "-d", "77")
     assert "doubling [77]\n" in faas("logs", "double").out
@@ -122,6 +127,7 @@ def test_logs_show_what_a_function_printed(faas: Faas, up: Up) -> None:
         assert following.end(signal.SIGINT) == 0
 
 
+@pytest.mark.slow
 def test_a_program_calls_functions_by_their_objects(up: Up) -> None:
     kinds, hello_up = importlib.import_module("kinds_up"), importlib.import_module("hello_up")
     assert hello_up.hello.remote(hello_up.Greeting("Bea")) == "Hello, Bea!"
@@ -138,10 +144,12 @@ def test_a_program_calls_functions_by_their_objects(up: Up) -> None:
     assert caught.value.status == 422
 
 
+@pytest.mark.slow
 def test_a_function_calls_another_from_inside_the_platform(faas: Faas, up: Up) -> None:
     assert faas("invoke", "total", "-d", '{"numbers": [1, 2, 3]}').out == "12\n"
 
 
+@pytest.mark.slow
 def test_a_second_platform_is_refused_with_the_first_ones_process(faas: Faas, up: Up) -> None:
     outcome = faas("up", str(up.folder / "hello_up.py"), "--port", "0")
     assert outcome.code == 1
