@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.processes import Server, free_port, own_places, running
+from benchmarks.processes import Server, ServerError, free_port, own_places, running
 
 # One thread for the model: its CPU is then that of the thread inside `predict`, and nothing else is.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -49,10 +49,16 @@ async def peer(name: str, home: Path, body: Any) -> AsyncIterator[Served]:
 
 @asynccontextmanager
 async def together(*servers: AbstractAsyncContextManager[Served]) -> AsyncIterator[list[Served]]:
-    """Start several servers at once, and keep them for as long as the context lasts."""
+    """Start several servers at once, and keep them for as long as the context lasts.
+
+    Raises the ServerError of one that does not start, when the others have been ended.
+    """
     async with AsyncExitStack() as owned:
-        async with asyncio.TaskGroup() as starting:
-            tasks = [starting.create_task(owned.enter_async_context(server)) for server in servers]
+        try:
+            async with asyncio.TaskGroup() as starting:
+                tasks = [starting.create_task(owned.enter_async_context(server)) for server in servers]
+        except* ServerError as failed:
+            raise failed.exceptions[0] from None
         yield [task.result() for task in tasks]
 
 
