@@ -55,6 +55,8 @@ def describe(error: Exception) -> tuple[str, str, int]:
     if package in _OURS:
         code = CALL_WAS_WRONG if isinstance(error, ValueError) else WORK_FAILED
         return str(error), _AFTER_LEAF.get(package, _DEBUG), code
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", "make it readable and writable, or choose another", WORK_FAILED
     return f"unexpected {type(error).__name__}: {error}", _DEBUG, WORK_FAILED
 
 

@@ -22,6 +22,7 @@ from faas.cli.failure import Failure
         (errors.DeadlineExceeded("x"), 1, "FAAS_DEBUG=1"),
         (click.ClickException("x"), 1, "faas --help"),
         (click.UsageError("x"), 2, "faas --help"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "make it readable"),
         (RuntimeError("x"), 1, "FAAS_DEBUG=1"),
     ],
 )
