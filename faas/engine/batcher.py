@@ -89,6 +89,8 @@ class Batcher:
         """See `Engine`."""
         if self._outlook.ending:
             raise refusals.stopping()
+        if call.done:
+            return
         call.queued_at = now = self._clock()
         self._admit(call, now)
         call.on_leave = self._dropped

@@ -57,6 +57,8 @@ class Direct:
         """See `Engine`."""
         if self._ending:
             raise refusals.stopping()
+        if call.done:
+            return
         if len(self._running) >= self._max_inputs and len(self._queue) >= self._max_queue:
             clears_in_s = self._mean_s * (len(self._queue) + 1) / self._max_inputs
             raise refusals.queue_full(len(self._queue), clears_in_s)
@@ -69,7 +71,7 @@ class Direct:
     async def answer(self, call: Call) -> Any:
         """See `Engine`."""
         task = asyncio.current_task()
-        if self._ending or task is None or len(self._running) >= self._max_inputs:
+        if self._ending or call.done or task is None or len(self._running) >= self._max_inputs:
             self.submit(call)
             try:
                 return await call.result()

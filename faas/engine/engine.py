@@ -25,7 +25,7 @@ class Engine(Protocol):
     """
 
     def submit(self, call: Call) -> None:
-        """Take a call. It gets its outcome through `Call.put`, `finish` and `fail`.
+        """Take a call. It gets its outcome through `Call.put`, `finish` and `fail`. One that has been left is ignored.
 
         Raises:
             QueueFull: there is no room; says when there may be.

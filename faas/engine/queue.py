@@ -64,6 +64,9 @@ class CallQueue:
             if not call.done:
                 self._gone()
                 return call
+        if self._num:
+            lost, self._num = self._num, 0
+            raise RuntimeError(f"{lost} calls in the queue were ended without the queue being told")
         return None
 
     def discard(self) -> None:

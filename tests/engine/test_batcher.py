@@ -232,6 +232,21 @@ def test_a_caller_who_leaves_while_queued_is_never_computed_and_frees_its_place(
     run(scenario())
 
 
+@pytest.mark.parametrize(("handler", "kind"), [(lambda x: x, "plain"), (asyncio.sleep, "async")])
+def test_a_call_that_was_left_before_it_came_is_ignored(run: Run, handler: Any, kind: str) -> None:
+    async def scenario() -> None:
+        async with serving(handler, kind) as engine:
+            for ask in ("submit", "answer"):
+                left = call(x=1)
+                left.leave()
+                if ask == "submit":
+                    engine.submit(left)
+                assert isinstance(await outcome(engine, left), CallerGone)
+                assert (engine.num_queued, engine.num_running) == (0, 0)
+
+    run(scenario())
+
+
 def test_cancelling_the_task_that_waits_is_leaving(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,15 @@ def test_a_call_that_is_done_counts_no_more_and_is_not_handed_out() -> None:
     queue.discard()
     assert (len(queue), queue.oldest_at) == (2, 2.0)
     assert drained(queue) == ["b", "c"]
+
+
+def test_a_call_that_ends_behind_its_back_is_noticed_once() -> None:
+    queue = CallQueue(due)
+    queue.push(call := waiting("a"))
+    call.leave()
+    with pytest.raises(RuntimeError, match="1 calls in the queue were ended"):
+        queue.pop()
+    assert (len(queue), queue.pop()) == (0, None)
 
 
 def test_what_is_oldest_and_what_is_due_first_are_known_at_every_moment() -> None:
