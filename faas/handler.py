@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
@@ -21,7 +22,11 @@ class Handler:
         self._object: Any = function.user.__new__(function.user) if function.is_class else None
 
     def setup(self) -> State:
-        """Make the object and run its `setup()`. Returns its state: see `capture`."""
+        """Make the object and run its `setup()`, in the function's own environment variables.
+
+        Returns its state: the attributes of the object, and the globals that `setup()` bound in the user's modules.
+        """
+        os.environ.update(self.function.spec.env)
         before = dict(_globals_of_user())
         if self._object is not None:
             self._object.__init__()

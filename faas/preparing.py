@@ -20,10 +20,11 @@ import msgspec
 
 import snapshot
 from faas import codec, instance, local, modules, targets
-from faas.errors import FaasError
+from faas.errors import FaasError, TargetError
 from faas.function import Function
 from faas.handler import Handler
 from faas.preparation import Description, Origin, distribution_version, file_digest
+from faas.requirements import unmet
 
 _RECORDED = instance  # an instance needs its modules too: they are part of what is recorded
 
@@ -105,6 +106,9 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     report(Step(f"importing {task.target}"))
     functions = targets.load(task.target)
     function = _pick(functions, task.function)
+    missing = unmet(function.spec.requirements)
+    if missing:
+        raise TargetError(f"{function.name} requires {', '.join(missing)}; install it beside faas and try again")
     report(Step(f"setting up {function.name}"))
     handler = Handler(function)
     begun = time.monotonic()

