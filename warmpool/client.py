@@ -9,53 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from warmpool import launch, lifeline, protocol
+from warmpool import launch, protocol
 from warmpool.channel import Channel
 from warmpool.environment import Environment
-from warmpool.errors import ForkRefused, ZygoteDied, ZygoteStartError
-from warmpool.process import Process, Worker
+from warmpool.errors import ForkRefused, WorkerStartError, ZygoteDied, ZygoteStartError
+from warmpool.lifeline import Lifeline
+from warmpool.parked import Parked
+from warmpool.process import Process, Worker, end_all
 from warmpool.protocol import Request
 
 ANSWER_TIMEOUT_S = 10.0
 """A zygote that owes an answer and says nothing for so long is stuck: a fork takes it milliseconds."""
 
 
-class Parked:
-    """A worker forked ahead of need, which waits for its request."""
-
-    def __init__(self, worker: Worker, sock: socket.socket) -> None:
-        self.worker = worker
-        self._sock = sock
-        self._sock.setblocking(False)
-        self._adopting = False
-        worker.on_end(self._discard)
-
-    async def adopt(self, request: Request) -> Worker:
-        """Give the worker its request and wait until it has it. Raises BrokenPipeError when it died while parked."""
-        self._adopting = True
-        try:
-            await launch.adopt(self._sock, request)
-            if not await asyncio.get_running_loop().sock_recv(self._sock, len(protocol.ADOPTED)):
-                raise BrokenPipeError(f"parked worker {self.worker.pid} has died")
-        except ConnectionResetError as error:
-            raise BrokenPipeError(f"parked worker {self.worker.pid} has died") from error
-        except BaseException:
-            self.worker.kill()
-            raise
-        finally:
-            self._sock.close()
-        self.worker.how = "parked"
-        return self.worker
-
-    def _discard(self) -> None:
-        if not self._adopting:  # a socket is not closed while somebody waits on it
-            self._sock.close()
-
-
 @dataclass(frozen=True)
 class _Pending:
     answer: asyncio.Future[Worker]
-    held_lifeline: int
+    lifeline: Lifeline
 
 
 class Zygote:
@@ -175,18 +145,15 @@ class Zygote:
 
     async def _ask(self, fork: protocol.Fork, fds: Sequence[int]) -> Worker:
         """Have the zygote fork; raises ForkRefused, ZygoteDied, ProtocolError, and OSError when a descriptor lacks."""
-        held, given = lifeline.create()
-        pending = self._pending[fork.id] = _Pending(self._loop.create_future(), held)
+        pending = self._pending[fork.id] = _Pending(self._loop.create_future(), Lifeline.create())
         try:
-            await self._channel.send(fork, [given, *fds])
+            await self._channel.send(fork, [pending.lifeline.given, *fds])
         except BaseException as error:
             if self._pending.pop(fork.id, None) is not None:
-                os.close(held)
+                pending.lifeline.cut()
             if isinstance(error, BrokenPipeError):
                 raise ZygoteDied(f"zygote {self.pid} is gone: {error}") from error
             raise
-        finally:
-            os.close(given)
         if self._watchdog is None:
             self._rearm()
         try:
@@ -212,14 +179,21 @@ class Zygote:
             case protocol.Forked(id=id_, pid=pid, started_at=started_at):
                 self.num_forked += 1
                 pending = self._pending.pop(id_)
-                worker = self._workers[id_] = Worker(pid, fds[0], pending.held_lifeline, started_at)
-                pending.answer.set_result(worker)
+                if fds:
+                    worker = self._workers[id_] = Worker(pid, fds[0], pending.lifeline, started_at)
+                    pending.answer.set_result(worker)
+                else:
+                    pending.lifeline.cut()
+                    pending.answer.set_exception(
+                        WorkerStartError(f"no descriptor is left for worker {pid}: raise the limit (ulimit -n)")
+                    )
             case protocol.Refused(id=id_, why=why):
                 pending = self._pending.pop(id_)
-                os.close(pending.held_lifeline)
+                pending.lifeline.cut()
                 pending.answer.set_exception(ForkRefused(why))
             case protocol.Exited(id=id_, status=status):
-                self._workers.pop(id_).ended(status)
+                if id_ in self._workers:
+                    self._workers.pop(id_).ended(status)
         self._rearm()
 
     def _hung_up(self) -> None:
@@ -227,7 +201,7 @@ class Zygote:
         self.process.kill(signal.SIGTERM)  # whatever closed the socket, it can serve nobody any more
         self.process.on_end(self._never_ready)
         for pending in self._pending.values():
-            os.close(pending.held_lifeline)  # a worker of which we were not told dies with it
+            pending.lifeline.cut()  # a worker of which we were not told dies with it
             pending.answer.set_exception(ZygoteDied(self._death))
         self._pending.clear()
         self._rearm()
@@ -253,15 +227,3 @@ class Zygote:
                 )
             )
             self._ready.exception()  # `start` may have been cancelled, and then nobody asks
-
-
-async def end_all(workers: list[Worker], *, grace_s: float) -> None:
-    """End the workers: SIGTERM, and SIGKILL for those that live on after `grace_s`."""
-    living = [worker for worker in workers if worker.kill(signal.SIGTERM)]
-    if not living:
-        return
-    await asyncio.wait([asyncio.ensure_future(worker.wait()) for worker in living], timeout=grace_s)
-    for worker in living:
-        worker.kill(signal.SIGKILL)
-    for worker in living:
-        await worker.wait()

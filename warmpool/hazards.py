@@ -30,6 +30,7 @@ def _threads() -> str | None:
 
 def _cuda() -> str | None:
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_initialized():
+    is_initialized = getattr(cuda, "is_initialized", None)
+    if is_initialized is None or not is_initialized():
         return None
     return "an import initialised CUDA through torch, and a CUDA context cannot be forked"

@@ -13,9 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from warmpool import lifeline, protocol
+from warmpool import protocol
 from warmpool.environment import Environment
 from warmpool.errors import WorkerStartError, ZygoteStartError
+from warmpool.lifeline import Lifeline
 from warmpool.process import Process, Worker
 from warmpool.threads import ONE_THREAD
 
@@ -42,10 +43,10 @@ def remembered(environment: Environment) -> dict[str, str | None]:
 def start_zygote(environment: Environment) -> tuple[Process, socket.socket]:
     """Start a zygote's process; return it and the socket to it. Raises ZygoteStartError when the system refuses."""
     try:
-        child, pidfd, held, ours = _popen("zygote", environment, base_env(environment) | ONE_THREAD)
+        child, pidfd, lifeline, ours = _popen("zygote", environment, base_env(environment) | ONE_THREAD)
     except OSError as error:
         raise ZygoteStartError(f"a zygote of {environment.python} could not be started: {error}") from error
-    process = Process(child.pid, pidfd, held)
+    process = Process(child.pid, pidfd, lifeline)
     process.watch(child.wait)
     return process, ours
 
@@ -60,10 +61,10 @@ async def exec_worker(environment: Environment, request: protocol.Request, why: 
     env = base_env(environment) | request.env
     started_at = time.monotonic()
     try:
-        child, pidfd, held, ours = _popen("worker", environment, {k: v for k, v in env.items() if v is not None})
+        child, pidfd, lifeline, ours = _popen("worker", environment, {k: v for k, v in env.items() if v is not None})
     except OSError as error:
         raise WorkerStartError(f"a worker of {environment.python} could not be started: {error}") from error
-    worker = Worker(child.pid, pidfd, held, started_at)
+    worker = Worker(child.pid, pidfd, lifeline, started_at)
     worker.how, worker.why = "exec", why
     worker.watch(child.wait)
     with ours:
@@ -109,8 +110,8 @@ def _close_copy(copied: asyncio.Future[protocol.Packed]) -> None:
 
 def _popen(
     role: Literal["zygote", "worker"], environment: Environment, env: Mapping[str, str]
-) -> tuple[subprocess.Popen[bytes], int, int, socket.socket]:
-    """Start an interpreter with a socket and a lifeline; return it, its pidfd, the lifeline's held end and our socket.
+) -> tuple[subprocess.Popen[bytes], int, Lifeline, socket.socket]:
+    """Start an interpreter with a socket and a lifeline; return it, its pidfd, the lifeline and our socket.
 
     It has a session of its own: what a terminal sends, the client alone gets, and decides. Raises OSError.
     """
@@ -118,18 +119,13 @@ def _popen(
         ours, theirs = protocol.socketpair()
         undo.callback(ours.close)
         with theirs:
-            held, given = lifeline.create()
-            undo.callback(os.close, held)
-            fds = (theirs.fileno(), given)
+            lifeline = Lifeline.create()
+            undo.callback(lifeline.cut)
+            fds = (theirs.fileno(), lifeline.given)
             command = [environment.python, "-P", "-c", _BOOT.format(role=role), _ROOT, *map(str, fds)]
-            try:
-                child = subprocess.Popen(
-                    command, env=env, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True
-                )
-            finally:
-                os.close(given)
+            child = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=fds, start_new_session=True)
         undo.callback(child.wait)
         undo.callback(child.kill)
         pidfd = os.pidfd_open(child.pid)
         undo.pop_all()
-    return child, pidfd, held, ours
+    return child, pidfd, lifeline, ours

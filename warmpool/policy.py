@@ -20,10 +20,14 @@ class Backoff:
     num_failures: int = 0
     retry_at: float = 0.0
 
-    def after(self, *, served: bool, now: float) -> "Backoff":
-        """Return the state after an end: one that `served` first counts as sound and may be replaced at once."""
-        num_failures = 0 if served else self.num_failures + 1
-        return Backoff(num_failures, now + delay_s(num_failures))
+    def after(self, *, served: bool, now: float, not_before: float = 0.0) -> "Backoff":
+        """Return the state after an end.
+
+        One that `served` first counts as sound, and may be replaced at once, though `not_before` a certain instant.
+        """
+        if served:
+            return Backoff(0, max(now, not_before))
+        return Backoff(self.num_failures + 1, now + delay_s(self.num_failures + 1))
 
     def wait_s(self, now: float) -> float:
         """Return how long from `now` no attempt is allowed."""

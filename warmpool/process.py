@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable
 from typing import Literal
 
+from warmpool.lifeline import Lifeline
+
 STATUS_UNKNOWN = 255
 """The status of a worker whose zygote died before it: its end is seen, but only a parent is told how it ended."""
 
@@ -16,10 +18,10 @@ How = Literal["fork", "parked", "exec"]
 class Process:
     """A living or ended process. Made and used in one event loop."""
 
-    def __init__(self, pid: int, pidfd: int, held_lifeline: int) -> None:
+    def __init__(self, pid: int, pidfd: int, lifeline: Lifeline) -> None:
         self.pid = pid
         self._pidfd = pidfd
-        self._held_lifeline = held_lifeline
+        self._lifeline = lifeline
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._watched = False
@@ -61,15 +63,15 @@ class Process:
         if self._watched:
             self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        os.close(self._held_lifeline)
+        self._lifeline.cut()  # what a worker leaves behind ends with it
         self._ended.set_result(status)
 
 
 class Worker(Process):
     """A process that runs, or has run, one request."""
 
-    def __init__(self, pid: int, pidfd: int, held_lifeline: int, started_at: float) -> None:
-        super().__init__(pid, pidfd, held_lifeline)
+    def __init__(self, pid: int, pidfd: int, lifeline: Lifeline, started_at: float) -> None:
+        super().__init__(pid, pidfd, lifeline)
         self.how: How = "fork"
         """How it came to be: forked on demand, forked ahead and parked, or started by exec because `why`."""
         self.why: str | None = None
@@ -79,6 +81,18 @@ class Worker(Process):
     def orphaned(self) -> None:
         """Its zygote is gone: see the end by the pidfd from now on."""
         self.watch(lambda: _status_of_orphan(self._pidfd))
+
+
+async def end_all(workers: list[Worker], *, grace_s: float) -> None:
+    """End the workers: SIGTERM, and SIGKILL for those that live on after `grace_s`."""
+    living = [worker for worker in workers if worker.kill(signal.SIGTERM)]
+    if not living:
+        return
+    await asyncio.wait([asyncio.ensure_future(worker.wait()) for worker in living], timeout=grace_s)
+    for worker in living:
+        worker.kill(signal.SIGKILL)
+    for worker in living:
+        await worker.wait()
 
 
 def _status_of_orphan(pidfd: int) -> int:

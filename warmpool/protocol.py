@@ -76,6 +76,11 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     request: Request | None
     payload_in_memfd: bool = False
 
+    @property
+    def num_fds(self) -> int:
+        """How many descriptors belong to it."""
+        return 2 if self.request is None else 1 + len(self.request.fds) + self.payload_in_memfd
+
 
 class Adopt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Client to a parked or an exec'd worker: what to be. Descriptors: those of the request."""
@@ -156,8 +161,8 @@ def send(sock: socket.socket, message: ToZygote | Adopt | ToClient, fds: Sequenc
 def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M, list[int]]:
     """Receive one message and its descriptors, which are closed on exec and belong to the caller.
 
-    Raises EOFError when the peer is gone, ProtocolError when the message is not one of the inbox's or its descriptors
-    did not fit under this process's limit; nothing is left open then.
+    Descriptors that do not fit under this process's limit are lost: the receiver knows how many there should be. Raises
+    EOFError when the peer is gone, ProtocolError when the message is none of the inbox's; nothing is left open then.
     """
     try:
         body, ancillary, flags, _ = sock.recvmsg(
@@ -171,8 +176,6 @@ def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M
             raise EOFError("the peer closed its socket")
         if flags & socket.MSG_TRUNC:
             raise ProtocolError(f"a message is over the limit of {MAX_MESSAGE_BYTES} bytes")
-        if flags & socket.MSG_CTRUNC:
-            raise ProtocolError("descriptors were lost on the way: raise the limit of open files (ulimit -n)")
         return inbox.decode(body), fds
     except msgspec.MsgspecError as error:
         close_all(fds)
@@ -213,13 +216,19 @@ def pack(request: Request) -> Packed:
 
 def unpack(request: Request, fds: Sequence[int], payload_in_memfd: bool) -> Request:
     """Put a request together again from the message and its descriptors, as the worker sees it."""
-    expected = len(request.fds) + payload_in_memfd
-    if len(fds) != expected:
-        raise ProtocolError(f"{len(fds)} descriptors came with a request that needs {expected}")
+    check_count(fds, len(request.fds) + payload_in_memfd)
     payload = request.payload
     if payload_in_memfd:
         payload = from_memfd(fds[-1])
     return msgspec.structs.replace(request, payload=payload, fds=dict(zip(request.fds, fds, strict=False)))
+
+
+def check_count(fds: Sequence[int], expected: int) -> None:
+    """Raise ProtocolError when not all descriptors of a message have come."""
+    if len(fds) != expected:
+        raise ProtocolError(
+            f"{len(fds)} descriptors came with a message of {expected}: raise the limit of open files (ulimit -n)"
+        )
 
 
 def to_memfd(data: bytes) -> int:

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from warmpool import launch, policy
-from warmpool.client import Parked, Zygote, end_all
+from warmpool.client import Zygote
 from warmpool.environment import Environment
-from warmpool.errors import ForkRefused, PoolClosed, ZygoteDied, ZygoteError, ZygoteStartError
-from warmpool.process import Worker
+from warmpool.errors import PoolClosed, WarmpoolError, ZygoteDied, ZygoteError, ZygoteStartError
+from warmpool.parked import Parked
+from warmpool.process import Worker, end_all
 from warmpool.protocol import Request
 
 _T = TypeVar("_T")
@@ -59,13 +60,13 @@ class Station:
         """Return the zygote, started if need be. Raises ZygoteStartError when it fails or is backing off."""
         if self.zygote is not None and self.zygote.alive:
             return self.zygote
-        wait_s = self._backoff.wait_s(self._loop.time())
-        if self._starting is None and wait_s > 0:
-            raise ZygoteStartError(
-                f"the zygote failed {self._backoff.num_failures} times in a row and is tried again in {wait_s:.1f} s: "
-                f"{self._last_failure}"
-            )
         if self._starting is None:
+            wait_s = self._backoff.wait_s(self._loop.time())
+            if wait_s > 0:
+                raise ZygoteStartError(
+                    f"the zygote failed {self._backoff.num_failures} times in a row and is tried again in "
+                    f"{wait_s:.1f} s: {self._last_failure}"
+                )
             self._starting = self._spawn(self._start())
         return await self._outcome(asyncio.shield(self._starting))
 
@@ -131,7 +132,9 @@ class Station:
                     _log.warning("%s; its successor is asked", death)
         return await launch.exec_worker(self.environment, request, why)
 
-    async def _start(self) -> Zygote:
+    async def _start(self, after_s: float = 0.0) -> Zygote:
+        await asyncio.sleep(after_s)
+        started_at = self._loop.time()
         try:
             zygote = await Zygote.start(self.environment, timeout_s=self._start_timeout_s)
         except ZygoteError as failure:
@@ -144,25 +147,32 @@ class Station:
             _log.warning("zygote %d could not import %s: %s", zygote.pid, module, reason)
         if zygote.hazard is not None:
             _log.warning("zygote %d will not fork: %s", zygote.pid, zygote.hazard)
-        zygote.process.on_end(lambda: self._zygote_ended(zygote))
+        ready_at = self._loop.time()
+        earliest_next = ready_at + (ready_at - started_at)  # at most half of the time goes into starting
+        zygote.process.on_end(lambda: self._zygote_ended(zygote, earliest_next))
         self._refill()
         return zygote
 
-    def _zygote_ended(self, zygote: Zygote) -> None:
+    def _zygote_ended(self, zygote: Zygote, earliest_next: float) -> None:
         if not self._is_retired:
-            self._failed(f"zygote {zygote.pid} ended with status {zygote.process.status}", served=zygote.num_forked > 0)
+            reason = f"zygote {zygote.pid} ended with status {zygote.process.status}"
+            self._failed(reason, served=zygote.num_forked > 0, not_before=earliest_next)
 
-    def _failed(self, reason: str, *, served: bool) -> None:
+    def _failed(self, reason: str, *, served: bool, not_before: float = 0.0) -> None:
+        now = self._loop.time()
         self._last_failure = reason
-        self._backoff = self._backoff.after(served=served, now=self._loop.time())
-        wait_s = self._backoff.wait_s(self._loop.time())
+        self._backoff = self._backoff.after(served=served, now=now, not_before=not_before)
+        wait_s = self._backoff.wait_s(now)
         _log.warning("%s; a new one is started in %.1f s", reason, wait_s)
-        self._loop.call_later(wait_s, self._restart)
+        if self._backoff.num_failures == 0:
+            self._restart(wait_s)  # who asks meanwhile waits for it
+        else:
+            self._loop.call_later(wait_s, self._restart)  # who asks meanwhile is told
 
-    def _restart(self) -> None:
+    def _restart(self, after_s: float = 0.0) -> None:
         alive = self.zygote is not None and self.zygote.alive
         if not (alive or self._starting or self._is_retired):
-            self._starting = self._spawn(self._start())
+            self._starting = self._spawn(self._start(after_s))
 
     def _refill(self) -> None:
         if self._filling is None and not self._is_retired:
@@ -178,7 +188,7 @@ class Station:
                 parked = await self.zygote.park()
                 self.parked.append(parked)
                 parked.worker.on_end(partial(self._parked_ended, parked))
-        except (ForkRefused, ZygoteDied, OSError) as reason:
+        except (WarmpoolError, OSError) as reason:
             _log.warning("no worker is parked: %s", reason)
         finally:
             self._filling = None

@@ -22,8 +22,8 @@ _STREAMS = {"stdout": 1, "stderr": 2}
 
 def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Collection[int]) -> None:
     """Turn a copy of the zygote into a process of its own."""
-    lifeline.hold(lifeline_fd)
     os.setsid()  # what it sends to its own process group reaches no sibling
+    lifeline.hold(lifeline_fd, with_group=True)
     descriptors.close_all_but({lifeline_fd, *keep, *opened_by_imports})
     descriptors.make_private(opened_by_imports)
     fresh.start_worker()
@@ -48,16 +48,17 @@ def run(request: protocol.Request, limits: threads.Limits) -> int:
         fds = {name: fd for name, fd in request.fds.items() if name not in _STREAMS}
         status = _resolve(request.entry)(request.payload, fds)
         return 0 if status is None else operator.index(status)
-    except SystemExit as leave:
-        return _status_of(leave)
+    except SystemExit as wanted:
+        return _status_of(wanted)
     except BaseException:
         traceback.print_exc()
         return 1
 
 
 def leave(status: int) -> NoReturn:
-    """End the process after its own exit callbacks. Its threads are not waited for, its interpreter is not taken apart:
-    that takes hundreds of milliseconds when torch is in it.
+    """End the process after its own exit callbacks.
+
+    Its threads are not waited for, and its interpreter is not taken apart, which takes long when torch is in it.
     """
     try:
         atexit._run_exitfuncs()
@@ -73,7 +74,7 @@ def main() -> NoReturn:
     """Be a worker that was started by exec."""
     sock, lifeline_fd = map(int, sys.argv[1:])
     del sys.argv[1:]
-    lifeline.hold(lifeline_fd)
+    lifeline.hold(lifeline_fd, with_group=True)
     leave(run(await_request(sock), threads.Limits.find()))
 
 
@@ -104,8 +105,8 @@ def _resolve(entry: str) -> Callable[[bytes, dict[str, int]], int | None]:
     return target  # type: ignore[return-value]
 
 
-def _status_of(leave: SystemExit) -> int:
-    if leave.code is None or isinstance(leave.code, int):
-        return leave.code or 0
-    print(leave.code, file=sys.stderr)
+def _status_of(wanted: SystemExit) -> int:
+    if wanted.code is None or isinstance(wanted.code, int):
+        return wanted.code or 0
+    print(wanted.code, file=sys.stderr)
     return 1

@@ -88,6 +88,7 @@ class Zygote:
     def _fork(self, message: protocol.Fork, fds: Sequence[int]) -> int | None:
         """Fork a worker and tell the client; return its pidfd, or None when there is no worker."""
         try:
+            protocol.check_count(fds, message.num_fds)
             why = self._why_not_fork()
             if why is not None:
                 raise ForkRefused(why)
@@ -96,7 +97,7 @@ class Zygote:
             pid = os.fork()
             if pid == 0:
                 self._be_worker(message, fds)
-        except (ForkRefused, OSError) as error:
+        except (ForkRefused, ProtocolError, OSError) as error:
             protocol.send(self._sock, protocol.Refused(id=message.id, why=str(error)))
             return None
         finally:
@@ -147,7 +148,7 @@ def main() -> NoReturn:
     """Be a zygote until the client hangs up."""
     sock_fd, lifeline_fd = map(int, sys.argv[1:])
     del sys.argv[1:]
-    lifeline.hold(lifeline_fd)
+    lifeline.hold(lifeline_fd, with_group=False)  # a worker just forked is in its group still
     sock = socket.socket(fileno=sock_fd)
     sock.set_inheritable(False)
     zygote = Zygote(sock, lifeline_fd)

@@ -1,7 +1,9 @@
 import asyncio
 import hashlib
+import json
 import logging
 import os
+import resource
 import signal
 import tempfile
 
@@ -235,6 +237,18 @@ async def test_a_signal_to_its_own_process_group_stays_with_the_worker(zygote, u
     await other.wait()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_what_a_worker_has_started_ends_with_it(zygote, ended, number):
+    reader, writer = os.pipe()
+    worker = await zygote.fork(Request(entry="entries:start_children", fds={"out": writer}))
+    children = [os.pidfd_open(pid) for pid in json.loads(await asyncio.to_thread(os.read, reader, 1000))]
+    worker.kill(number)
+    assert await worker.wait() == -number
+    assert all(ended(child, 10) for child in children)
+    for fd in (reader, writer, *children):
+        os.close(fd)
+
+
 async def test_workers_live_on_when_their_zygote_is_killed(start, up):
     zygote = await start("entries")
     worker = await up(zygote.fork, "entries:wait")
@@ -316,3 +330,19 @@ async def test_a_refused_fork_becomes_an_exec_and_says_why(start, run, caplog):
     assert "the zygote has 2 threads and must have 1; those of Python: telemetry" in done.worker.why
     assert done.worker.why in caplog.text
     assert "entries:echo" in caplog.text
+
+
+async def test_a_zygote_without_descriptors_refuses_and_goes_on(start, run):
+    zygote = await start("entries")
+    await run(zygote.fork, "entries:echo", b"x")
+    limits = resource.prlimit(zygote.pid, resource.RLIMIT_NOFILE)
+    num_open = len(os.listdir(f"/proc/{zygote.pid}/fd"))
+    reasons = []
+    for num_free in range(4):
+        resource.prlimit(zygote.pid, resource.RLIMIT_NOFILE, (num_open + num_free, limits[1]))
+        done = await run(zygote.fork, "entries:echo", b"x")
+        assert (done.status, done.output) == (0, b"x")
+        reasons.append(done.worker.why)
+    assert all("open files" in why for why in reasons[:2])
+    assert reasons[3] is None
+    assert zygote.alive

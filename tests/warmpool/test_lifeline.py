@@ -18,7 +18,7 @@ def test_fk_06_zygote_and_workers_end_with_the_client(ended, number):
     with subprocess.Popen([sys.executable, CLIENT], env=environ, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
         pids = json.loads(client.stdout.readline())
-        assert len(pids) == 4
+        assert len(pids) == 7
         pidfds = [os.pidfd_open(pid) for pid in pids]
         assert not any(ended(pidfd, 0) for pidfd in pidfds)
         client.send_signal(number)

@@ -26,6 +26,8 @@ def test_a_zygote_that_served_is_replaced_at_once_and_one_that_did_not_later_and
     backoff = backoff.after(served=True, now=300)
     assert backoff == Backoff(0, 300)
     assert backoff.wait_s(now=300) == 0
+    assert backoff.after(served=True, now=400, not_before=402).wait_s(now=400) == 2
+    assert backoff.after(served=True, now=400, not_before=398).wait_s(now=400) == 0
 
 
 @pytest.mark.parametrize(("num_parked", "buffer", "expected"), [(0, 0, 0), (0, 2, 2), (1, 2, 1), (3, 2, 0)])

@@ -117,7 +117,7 @@ def send_for_ever(sock: socket.socket) -> None:
 
 
 def test_a_request_with_other_descriptors_than_it_names_is_refused():
-    with pytest.raises(ProtocolError, match="0 descriptors came with a request that needs 1"):
+    with pytest.raises(ProtocolError, match="0 descriptors came with a message of 1"):
         protocol.unpack(Request(entry="a:b", fds={"out": 3}), [], payload_in_memfd=False)
 
 

@@ -22,9 +22,12 @@ async def main() -> None:
     workers = [forked, await pool.take(environment, wait), await launch.exec_worker(environment, hang, "the test asks")]
     for _ in workers:
         assert os.read(reader, 2) == b"up"
+    tree = Request(entry="entries:start_children", fds={"out": writer})
+    workers.append(await pool.take(environment, tree))
+    children = json.loads(os.read(reader, 1000))
     await pool.warm(environment)
     assert pool.num_parked(environment) == 1
-    json.dump([zygote.pid, *(worker.pid for worker in workers)], sys.stdout)
+    json.dump([zygote.pid, *(worker.pid for worker in workers), *children], sys.stdout)
     print(flush=True)
     await asyncio.Event().wait()
 

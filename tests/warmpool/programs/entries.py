@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -160,6 +161,16 @@ def say_and_die(payload: bytes, fds: dict[str, int]) -> None:
 
 def wait(payload: bytes, fds: dict[str, int]) -> None:
     os.write(fds["out"], b"up")
+    signal.pause()
+
+
+def start_children(payload: bytes, fds: dict[str, int]) -> None:
+    """Have two children, one forked and one of another program, and wait."""
+    forked = os.fork()
+    if forked == 0:
+        signal.pause()
+    other = subprocess.Popen(["sleep", "1000"])
+    os.write(fds["out"], json.dumps([forked, other.pid]).encode())
     signal.pause()
 
 
