@@ -21,7 +21,8 @@ from faas import modules, names
 from faas.errors import TargetError
 from faas.function import Function
 
-_OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+"""The names of the top-level packages of this framework."""
 _HOME: Final = Path(faas.__file__).parents[1]
 
 
@@ -135,28 +136,34 @@ def _listed(folder: Path) -> str:
 
 def _module(target: Target) -> ModuleType:
     """Return the target's module, imported once."""
-    path = target.folder / f"{target.module}.py"
+    if target.is_file and target.module in sys.stdlib_module_names:
+        raise TargetError(f"{_shown(target.place)}: {target.module!r} is a module of Python's own; rename the file")
+    here = next((path for path in _sources(target) if path.is_file()), None)
     loaded = sys.modules.get(target.module)
     if loaded is not None:
         file = getattr(loaded, "__file__", None)
-        if not target.is_file or (file is not None and Path(file).absolute() == path):
+        if here is None or (file is not None and here.samefile(file)):
             return loaded
         raise TargetError(
             f"{_shown(target.place)}: a module named {target.module!r} is loaded already, from "
-            f"{file or 'the interpreter'}; rename the file"
+            f"{file or 'the interpreter'}; rename one of the two"
         )
-    if target.is_file and target.module in sys.stdlib_module_names:
-        raise TargetError(f"{_shown(target.place)}: {target.module!r} is a module of Python's own; rename the file")
     _refuse_ours(target)
     added = str(target.folder) not in sys.path
     if added:
         sys.path.insert(0, str(target.folder))
     try:
-        return _from_file(target.module, path) if target.is_file else importlib.import_module(target.module)
+        return _from_file(target.module, here) if target.is_file and here else importlib.import_module(target.module)
     except (Exception, SystemExit) as error:
         if added:
             sys.path.remove(str(target.folder))
         raise _import_error(target, error) from error
+
+
+def _sources(target: Target) -> tuple[Path, Path]:
+    """Return the files that the target's module can lie in, below its folder."""
+    base = target.folder / target.module.replace(".", "/")
+    return base.with_name(f"{base.name}.py"), base / "__init__.py"
 
 
 def _from_file(name: str, path: Path) -> ModuleType:
@@ -177,7 +184,7 @@ def _refuse_ours(target: Target) -> None:
     """Refuse a folder that would put a module of the user's in the place of one of ours."""
     if target.folder == _HOME:
         return
-    for name in _OURS:
+    for name in OURS:
         for path in (target.folder / f"{name}.py", target.folder / name / "__init__.py"):
             if path.is_file():
                 raise TargetError(f"{_shown(path)}: {name!r} is the name of a package of this framework; rename yours")
@@ -231,8 +238,10 @@ def _defined(module: ModuleType) -> dict[str, Function]:
 
 
 def _imported(module: ModuleType) -> str:
-    others = {k: v.__module__ for k, v in vars(module).items() if isinstance(v, Function)}
-    return "".join(f" (it imports {key}: serve that as {home}:{key})" for key, home in list(others.items())[:1])
+    for key, value in vars(module).items():
+        if isinstance(value, Function):
+            return f" (it imports {key}: serve that as {value.__module__}:{key})"
+    return ""
 
 
 def _refuse_equal_names(found: Mapping[Target, Function]) -> None:

@@ -235,8 +235,17 @@ def test_two_functions_of_one_name_in_a_file_are_refused() -> None:
 def test_two_files_of_one_name_cannot_be_loaded_together() -> None:
     write("left/same.py")
     write("right/same.py")
-    with pytest.raises(TargetError, match=r"right/same\.py: a module named 'same' is loaded already, from .*left/same"):
-        targets.load_many(["left/same.py", "right/same.py"])
+    for ending in (".py", ""):
+        with pytest.raises(
+            TargetError, match=rf"right/same{ending}: a module named 'same' is loaded .*left/same.py; rename"
+        ):
+            targets.load_many(["left/same.py", f"right/same{ending}"])
+
+
+def test_a_module_that_is_installed_is_found_from_any_folder() -> None:
+    assert [f.name for f in targets.load("handlers.embed:Embed")] == ["embed"]
+    with pytest.raises(TargetError, match=r"json defines no function; decorate one"):
+        targets.load("json")
 
 
 def test_load_many_refuses_a_name_that_two_files_have_and_names_both() -> None:

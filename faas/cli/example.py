@@ -38,7 +38,8 @@ def _value(schema: Mapping[str, Any], parts: Mapping[str, Any], depth: int) -> A
             required = schema.get("required", ())
             return {k: _value(v, parts, depth + 1) for k, v in schema.get("properties", {}).items() if k in required}
         case "array":
-            items = schema.get("prefixItems") or [schema.get("items") or {}] * max(1, schema.get("minItems", 0))
+            each = schema.get("items") or {"type": "number"}  # an array whose elements are not told
+            items = schema.get("prefixItems") or [each] * max(1, schema.get("minItems", 0))
             return [_value(item, parts, depth + 1) for item in items]
         case "integer":
             return max(1, schema.get("minimum", 1))

@@ -12,7 +12,6 @@ from faas import errors
 WORK_FAILED: Final = 1
 CALL_WAS_WRONG: Final = 2
 
-_OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
 _NOT_FOUND: Final = 404
 _WRONG_REQUESTS: Final = (400, 405, 413, 415, 422)
 _DEBUG: Final = "the same command with FAAS_DEBUG=1 shows where it happened"
@@ -51,8 +50,10 @@ def describe(error: Exception) -> tuple[str, str, int]:
         return error.format_message(), "faas --help", error.exit_code
     if isinstance(error, errors.FaasError):
         return _ours(error)
+    from faas.targets import OURS  # the way of errors alone: help is to be quick
+
     package = type(error).__module__.partition(".")[0]
-    if package in _OURS:
+    if package in OURS:
         code = CALL_WAS_WRONG if isinstance(error, ValueError) else WORK_FAILED
         return str(error), _AFTER_LEAF.get(package, _DEBUG), code
     if isinstance(error, OSError) and error.filename is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from typing import Any, Final
 
 import click
@@ -72,6 +73,8 @@ async def _invoke(
             try:
                 async with asyncio.timeout(timeout_s):
                     response = await _with_a_word(stack.enter_async_context(calling.call(request)), name, step)
+                    if not stream:
+                        await response.aread()
             except TimeoutError:
                 raise Failure(f"{name} gave no answer within {timeout_s:g} s", f"faas logs {name}") from None
         if headers:
@@ -80,7 +83,7 @@ async def _invoke(
             async for event in calling.events(name, response):
                 click.echo(event)
         else:
-            _write(await response.aread(), calling.media_type(response))
+            click.echo(response.content, nl=calling.media_type(response) != calling.BYTES)
 
 
 async def _found(name: str, wait_s: float, step: Step) -> Address:
@@ -110,9 +113,9 @@ async def _record(found: Settings) -> None:
             watch.take()
 
 
-async def _with_a_word(work: Any, name: str, step: Step) -> httpx.Response:
+async def _with_a_word(work: Coroutine[Any, Any, httpx.Response], name: str, step: Step) -> httpx.Response:
     """Wait for an answer; say so when it takes long."""
-    task: asyncio.Future[httpx.Response] = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(work)
     try:
         await asyncio.wait((task,), timeout=_PATIENCE_S)
         if not task.done():
@@ -127,8 +130,3 @@ def _write_headers(response: httpx.Response) -> None:
     for key, value in response.headers.items():
         click.echo(f"{key}: {value}", err=True)
     click.echo(err=True)
-
-
-def _write(content: bytes, media_type: str) -> None:
-    """Write an answer: bytes as they are, text with the end of its line."""
-    click.echo(content, nl=media_type != calling.BYTES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import sys
@@ -70,11 +69,9 @@ class Commands(click.Group):
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        except OSError as error:
-            if error.errno != errno.EPIPE:
-                sys.exit(failure.report(error))
+        except BrokenPipeError:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the reader has gone; nothing more can be written)
-            sys.exit(1)
+            sys.exit(failure.WORK_FAILED)
         except Exception as error:
             sys.exit(failure.report(error))
         sys.exit(code if isinstance(code, int) else 0)

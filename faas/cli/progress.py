@@ -45,12 +45,18 @@ def of_time(text: str, seconds: float) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, Task, TextColumn
+    from rich.progress_bar import ProgressBar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    class Elapsed(BarColumn):
+        def render(self, task: Task) -> ProgressBar:
+            task.completed = min(task.elapsed or 0.0, seconds)
+            return super().render(task)
+
+    columns = (TextColumn("{task.description}"), Elapsed(), TextColumn("{task.completed:.0f} of {task.total:g} s"))
     # Twice a second: what is shown shall cost the measurement nothing.
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=2, transient=True) as bar:
-        bar.add_task(text, total=None)
+        bar.add_task(text, total=seconds)
         yield
 
 

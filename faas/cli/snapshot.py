@@ -128,7 +128,7 @@ def _contents(manifest: snapshot.Manifest) -> dict[str, Any]:
         "python": manifest.python,
         "libraries": manifest.libraries,
         "num_files": len(manifest.all_files),
-        "file_bytes": sum(record.num_bytes for record in manifest.all_files),
+        "size_bytes": sum(record.num_bytes for record in manifest.all_files),
         "state_bytes": manifest.tensor_bytes,
         "num_tensors": len(tensors),
         "dtypes": sorted({tensor.dtype for tensor in tensors}),
