@@ -91,8 +91,9 @@ class Batcher:
             raise refusals.stopping()
         if call.done:
             return
-        call.queued_at = now = self._clock()
+        now = self._clock()
         self._admit(call, now)
+        call.queued_at = now
         call.on_leave = self._dropped
         self._queue.push(call)
         self._deadlines.add(call)
@@ -133,7 +134,7 @@ class Batcher:
         busy = bool(self._running) or len(self._queue) > 0
         if not busy or self._rules.slo_s == math.inf or self.latency.num_observed < _CONFIDENT:
             return
-        takes_s, left_s = self._ahead_s(now), self._due(call) - now
+        takes_s, left_s = self._ahead_s(now), min(call.context.deadline - now, self._rules.slo_s)
         if takes_s > left_s:
             raise refusals.unmeetable(takes_s, left_s)
 

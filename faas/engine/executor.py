@@ -74,20 +74,27 @@ class OnLoop:
         self._shape = shape
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
+        self._begun = False
 
     def start(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
         report = _report(calls)
         hands = LoopHands(self._work, report, self._clock)
         batch = Batch(calls, self._shape, hands)
+        self._begun = False
         self._task = asyncio.get_running_loop().create_task(self._run(batch, report, ended))
 
     def forgo(self) -> bool:
         """See `Executor`."""
-        return self._task is not None and self._task.cancel()
+        if self._task is None:
+            return False
+        # A task that is cancelled before it has begun never runs, and would never say that it ended. Let it find that
+        # nobody waits.
+        return self._task.cancel() if self._begun else True
 
     async def _run(self, batch: Batch, report: Report, ended: Ended) -> None:
         error: BaseException | None = None
+        self._begun = True
         try:
             await batch.run()
         except BaseException as raised:

@@ -27,7 +27,7 @@ def queue_full(num_queued: int, clears_in_s: float) -> QueueFull:
 def unmeetable(takes_s: float, left_s: float) -> DeadlineUnmeetable:
     """Return what a call gets whose answer would take `takes_s` and is due in `left_s`."""
     text = (
-        f"the answer would take about {takes_s * 1000:.0f} ms and is due in {left_s * 1000:.0f} ms; "
+        f"the answer would take about {takes_s * 1000:.3g} ms and is due in {max(0.0, left_s) * 1000:.3g} ms; "
         "try again later, or raise slo_ms"
     )
     return DeadlineUnmeetable(text, _retry_after_s(takes_s - left_s))

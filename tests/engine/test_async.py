@@ -288,6 +288,26 @@ def test_a_batch_on_the_loop_is_cancelled_once_all_its_callers_have_gone(run: Ru
     run(scenario())
 
 
+def test_a_batch_whose_callers_all_leave_before_it_begins_is_not_computed(run: Run) -> None:
+    async def scenario() -> None:
+        held = Held()
+        async with serving(held.predict, "async", Batching(max_batch_size=2)) as engine:
+            calls = [call(x=x) for x in range(2)]
+            for one in calls:
+                engine.submit(one)
+            while engine.num_running == 0:
+                await asyncio.sleep(0)
+            assert held.begun == [], "the batch has been formed in this turn of the loop, and its task has not begun"
+            for one in calls:
+                one.leave()
+            await settled(lambda: engine.num_running == 0)
+            assert held.begun == []
+            held.go.set()
+            assert await outcomes(engine, call(x=5), call(x=6)) == [5, 6]
+
+    run(scenario())
+
+
 def test_a_batched_async_handler_that_cancels_itself_fails_its_items(run: Run) -> None:
     async def scenario() -> None:
         async def predict(xs: list[int]) -> list[int]:
