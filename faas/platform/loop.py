@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from faas.clock import Clock, monotonic
+from faas.metrics import Histogram
 from faas.platform.activity import ActivityState, settle
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.decider import DeciderState, Inputs, ScalingSettings, decide, keep_alive
@@ -24,6 +25,9 @@ from warmpool.policy import Backoff
 
 REPORT_EVERY_S = 1.0
 DECIDE_EVERY_S = 2.0
+START_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+TOTAL = "total"
+"""Among the phases of a start: all of it, from the order until the instance was ready."""
 SOUND_AFTER_S = 1.0
 """An instance that was ready for this long, or has answered, before it ended was no failed start."""
 STARTUP_SLACK_S = 5.0
@@ -80,7 +84,8 @@ class ScalingLoop:
             clock=clock,
         )
         self.instances: list[Instance] = []
-        self.cold_starts: list[ColdStart] = []
+        self.last_start: ColdStart | None = None
+        self.start_seconds: dict[str, Histogram] = {}
         self.num_starts = 0
         self.failure: str | None = None
         self._launcher = launcher
@@ -137,11 +142,6 @@ class ScalingLoop:
     def num_ready(self) -> int:
         """Instances that take calls."""
         return sum(made.state is State.READY for made in self.instances)
-
-    @property
-    def last_start(self) -> ColdStart | None:
-        """The latest start of an instance that became ready."""
-        return self.cold_starts[-1] if self.cold_starts else None
 
     def _forget(self) -> None:
         """Begin without a past: no load, no panic, nothing on the way to zero."""
@@ -232,7 +232,9 @@ class ScalingLoop:
     def _ready(self, made: Instance) -> None:
         assert made.ready_at is not None
         start = ColdStart(made.id, made.ready_at, made.ready_at - made.ordered_at, made.how, made.phases)
-        self.cold_starts = [*self.cold_starts[-99:], start]
+        self.last_start = start
+        for phase, duration_s in ({TOTAL: start.total_s} | made.phases).items():
+            self.start_seconds.setdefault(phase, Histogram(START_BOUNDS_S)).observe(duration_s)
         self.failure = None
         endpoint = self._endpoints[made] = Endpoint(made.address)
         self.capacity.add(endpoint)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from faas import names
+from faas.platform import metrics
 from faas.platform.loop import ScalingLoop
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem
@@ -44,6 +45,8 @@ class Registry:
             return Target(loop.capacity, path)
         if path in _PROBES:
             return self._probe(path, method)
+        if path == b"/metrics":
+            return LocalAnswer(200, metrics.expose(self), metrics.CONTENT_TYPE)
         if len(self._loops) == 1:
             return Target(next(iter(self._loops.values())).capacity, path)
         if path == b"/":

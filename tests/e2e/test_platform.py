@@ -80,6 +80,17 @@ def test_by_host_header_and_unknown_names(box):
         assert client.get("/readyz").status_code == 200
 
 
+def test_metrics_of_the_platform_and_of_an_instance(box):
+    box.call("echo", 1)
+    with box.client() as client:
+        platform = client.get("/metrics").text
+        instance = client.get("/f/echo/metrics").text
+    assert 'faas_instances{function="echo",state="ready"} 1.0' in platform
+    assert 'faas_cold_start_seconds_count{function="echo",phase="total"}' in platform
+    assert 'faas_cold_start_seconds_count{function="echo",phase="thaw"}' in platform
+    assert 'faas_requests_total{function="echo"' in instance
+
+
 def test_a_stream_comes_as_it_is_made(box):
     with (
         box.client() as client,

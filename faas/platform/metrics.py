@@ -1,0 +1,74 @@
+"""What a platform counts of its functions, as Prometheus reads it; instances count their own calls at their own routes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from faas.platform.instances import State
+from faas.platform.loop import TOTAL, ScalingLoop
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+_COUNTS = {
+    "requests": "Requests that came to the platform",
+    "held": "Requests that waited for an instance",
+    "retried": "Attempts of which no byte was read by an instance and that were made again",
+    "failed": "Requests that the platform answered with an error or cut",
+    "cancelled": "Requests whose callers left",
+}
+
+
+def expose(loops: Iterable[ScalingLoop]) -> bytes:
+    """Return the metrics of all functions as text."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(list(loops)))
+    return generate_latest(registry)
+
+
+class _Collector:
+    def __init__(self, loops: list[ScalingLoop]) -> None:
+        self._loops = loops
+
+    def describe(self) -> Iterator[Metric]:
+        """Say nothing ahead: a registry that is made for one answer need not know."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric with a sample for each function."""
+        for name, text in _COUNTS.items():
+            family = CounterMetricFamily(f"faas_activator_{name}", text, labels=["function"])
+            for loop in self._loops:
+                family.add_metric([loop.preparation.name], getattr(loop.capacity.counts, name))
+            yield family
+        yield from self._instances()
+        yield from self._starts()
+
+    def _instances(self) -> Iterator[Metric]:
+        instances = GaugeMetricFamily("faas_instances", "Instances by state", labels=["function", "state"])
+        waiting = GaugeMetricFamily("faas_activator_waiting", "Requests that wait now", labels=["function"])
+        for loop in self._loops:
+            states = Counter(made.state for made in loop.instances)
+            for state in (State.STARTING, State.READY, State.DRAINING):
+                instances.add_metric([loop.preparation.name, state.value], states[state])
+            waiting.add_metric([loop.preparation.name], loop.capacity.num_held)
+        yield instances
+        yield waiting
+
+    def _starts(self) -> Iterator[Metric]:
+        starts = CounterMetricFamily("faas_cold_starts", "Instances that became ready", labels=["function"])
+        seconds = HistogramMetricFamily(
+            "faas_cold_start_seconds",
+            "From the order of an instance until it was ready, and the phases of that",
+            labels=["function", "phase"],
+        )
+        for loop in self._loops:
+            name = loop.preparation.name
+            for phase, durations in loop.start_seconds.items():
+                seconds.add_metric([name, phase], durations.cumulative(), durations.total)
+            starts.add_metric([name], sum(loop.start_seconds[TOTAL].counts) if TOTAL in loop.start_seconds else 0)
+        yield starts
+        yield seconds
