@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Container, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -12,9 +13,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from faas.errors import SettingError
 from faas.runtime import Runtime
 from faas.server import docs, page, probes
-from faas.server.headers import RequestIds
+from faas.server.body import Body
+from faas.server.headers import REQUEST_ID, RequestIds
 from faas.server.invoke import Invoke
 from faas.server.line import KEY, Line, Watches
+from faas.server.problem import Problem
+from faas.server.refusal import tell
+
+Fail = Callable[[Exception, Scope, Line], Awaitable[None]]
+
+logger = logging.getLogger(__name__)
 
 
 def build(runtime: Runtime) -> ASGIApp:
@@ -36,8 +44,20 @@ def build(runtime: Runtime) -> ASGIApp:
     router = Router(
         [*pages, *(Route(path, others) for path in posts)], redirect_slashes=False, default=probes.Other((), ids)
     )
-    middleware = runtime.function.spec.middleware
-    return _plain(posts, router) if not middleware else _wrapped(posts, router, middleware)
+    app = _plain(posts, router)
+    if not runtime.function.spec.middleware:
+        return app
+    for entry in reversed(runtime.function.spec.middleware):
+        app = _around(entry, app)
+
+    async def fail(error: Exception, scope: Scope, line: Line) -> None:
+        logger.error("the middleware failed", exc_info=error)
+        headers = dict(scope["headers"])
+        body = Body(line.receive, headers, 0)
+        body.complete = line.complete
+        await tell(line.send, Problem.of(error, debug=runtime.debug), ids.of(headers.get(REQUEST_ID)), body)
+
+    return _wrapped(app, posts, router, fail)
 
 
 def _plain(posts: Mapping[str, ASGIApp], router: ASGIApp) -> ASGIApp:
@@ -52,20 +72,24 @@ def _plain(posts: Mapping[str, ASGIApp], router: ASGIApp) -> ASGIApp:
     return app
 
 
-def _wrapped(posts: Mapping[str, ASGIApp], router: ASGIApp, middleware: tuple[Any, ...]) -> ASGIApp:
-    """Put the user's middleware around the endpoints, with a line to the caller that leads past it."""
-    inner = _plain(posts, router)
-    for entry in reversed(middleware):
-        inner = _around(entry, inner)
+def _wrapped(inner: ASGIApp, paths: Container[str], router: ASGIApp, fail: Fail) -> ASGIApp:
+    """Send what is for `paths` through `inner`, the user's middleware, with a line to the caller that leads past it.
+
+    What it raises before an answer has begun is answered by `fail`.
+    """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] not in posts:
+        if scope["type"] != "http" or scope["path"] not in paths:
             await router(scope, receive, send)
             return
-        line = Line(receive)
+        line = Line(receive, send)
         scope[KEY] = line
         try:
-            await inner(scope, line.receive, send)
+            await inner(scope, line.receive, line.send)
+        except Exception as error:
+            if line.answered:
+                raise
+            await fail(error, scope, line)
         finally:
             line.close()
 

@@ -16,7 +16,7 @@ from faas.server import media, multipart, stream
 from faas.server.body import Body
 from faas.server.line import Watches
 from faas.server.problem import CLIENT_CLOSED, Problem
-from faas.server.refusal import Pairs, reply
+from faas.server.refusal import Pairs, tell
 from faas.server.timing import cold_start, server_timing
 
 logger = logging.getLogger("faas.server")
@@ -27,6 +27,7 @@ _WARM: Final = (b"x-cold-start", b"0")
 _COLD: Final = (b"x-cold-start", b"1")
 _BATCH_SIZES: Final = [(b"x-batch-size", b"%d" % size) for size in range(257)]
 _STATED: Final = frozenset((stated.TIMEOUT_MS, stated.PRIORITY))
+_RAW_KINDS: Final = (bytes, bytearray, memoryview)
 _NOTHING: Final = object()
 
 
@@ -85,7 +86,8 @@ class Invoke:
             except Exception as error:
                 status = await self._refuse(error, call, asked, send)
                 return
-            out = [kind, (b"content-length", b"%d" % len(payload)), *self._cost(call, asked)]
+            length = (b"content-length", b"%d" % len(payload))
+            out = [kind, length, (stated.REQUEST_ID, request_id), *self._cost(call, asked)]
             await send({"type": "http.response.start", "status": 200, "headers": out})
             await send({"type": "http.response.body", "body": payload})
             status = 200
@@ -125,7 +127,7 @@ class Invoke:
             engine.submit(call)
             return _JSON, await stream.gather(call)
         value = await engine.answer(call)
-        if isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, _RAW_KINDS):
             return _BYTES, bytes(value)
         return _JSON, codec.encode(value)
 
@@ -135,7 +137,7 @@ class Invoke:
         events = call.events()
         first = await anext(events, _NOTHING)
         held = b"" if first is _NOTHING else stream.event(first)
-        out = [*stream.HEADERS, *self._cost(call, asked)]
+        out = [*stream.HEADERS, (stated.REQUEST_ID, asked.request_id), *self._cost(call, asked)]
         await send({"type": "http.response.start", "status": 200, "headers": out})
 
         def failed(error: Exception) -> tuple[int, bytes]:
@@ -146,9 +148,7 @@ class Invoke:
 
     async def _refuse(self, error: Exception, call: Call | None, asked: _Asked, send: Send) -> int:
         problem = self._problem(error, asked)
-        payload = problem.body(asked.request_id.decode())
-        out = [*problem.headers(payload), *self._cost(call, asked)]
-        await reply(send, problem.status, out, payload, asked.body)
+        await tell(send, problem, asked.request_id, asked.body, *self._cost(call, asked))
         return problem.status
 
     def _problem(self, error: Exception, asked: _Asked) -> Problem:
@@ -161,7 +161,7 @@ class Invoke:
 
     def _cost(self, call: Call | None, asked: _Asked) -> Pairs:
         """Return the headers that say who answered, and what it cost where anything was computed."""
-        said = [(stated.REQUEST_ID, asked.request_id), self._instance, self._version]
+        said = [self._instance, self._version]
         if call is None or not call.started_at:
             said.append(_WARM)
             return said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from faas.clock import Clock, monotonic
 from faas.messages import Call
@@ -17,28 +17,35 @@ _GONE: Final[Message] = {"type": "http.disconnect"}
 
 
 class Line:
-    """Stands between the server's `receive` and the user's middleware, and keeps an ear of its own on the server's.
+    """Stands between the server and the user's middleware, and keeps an ear of its own on the caller.
 
     Some middleware hands on a `receive` that never tells of a disconnect. So once the body has come in full, the server
-    is listened to here, once, for whoever asks.
+    is listened to here, once, for whoever asks. `complete` says that it has, `answered` that an answer has begun.
     """
 
-    __slots__ = ("_complete", "_hangup", "_receive")
+    __slots__ = ("_hangup", "_receive", "_send", "answered", "complete")
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
-        self._complete = False
+        self._send = send
+        self.complete = False
+        self.answered = False
         self._hangup: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
         """Return the next message, as ASGI has it."""
-        if self._complete:
+        if self.complete:
             await self.gone()
             return _GONE
         message = await self._receive()
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
-            self._complete = True
+            self.complete = True
         return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message, as ASGI has it."""
+        self.answered = True
+        await self._send(message)
 
     async def gone(self) -> None:
         """Wait until the caller has left. What is left of the body is dropped."""

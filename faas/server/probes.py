@@ -15,7 +15,7 @@ from faas.server import headers as stated
 from faas.server import media
 from faas.server.body import Body
 from faas.server.problem import Problem
-from faas.server.refusal import Pairs, reply
+from faas.server.refusal import reply, tell
 
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
@@ -69,9 +69,7 @@ class Other:
         else:
             problem = Problem.plain(404, f"there is nothing at {path}; /docs lists what there is")
         request_id = self._ids.of(dict(scope["headers"]).get(stated.REQUEST_ID))
-        payload = problem.body(request_id.decode())
-        out: Pairs = [*problem.headers(payload), (stated.REQUEST_ID, request_id)]
-        await reply(send, problem.status, [*out, self._allow] if self._allowed else out, payload, body)
+        await tell(send, problem, request_id, body, *([self._allow] if self._allowed else []))
 
 
 def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes], docs: bytes) -> list[Route]:

@@ -7,6 +7,8 @@ from typing import Final
 from starlette.types import Send
 
 from faas.server.body import Body
+from faas.server.headers import REQUEST_ID
+from faas.server.problem import Problem
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -31,3 +33,9 @@ async def reply(send: Send, status: int, headers: Pairs, payload: bytes, body: B
     await send({"type": "http.response.body", "body": payload, "more_body": True})
     await body.drop()
     await send({"type": "http.response.body", "body": b""})
+
+
+async def tell(send: Send, problem: Problem, request_id: bytes, body: Body, *more: tuple[bytes, bytes]) -> None:
+    """Send a problem as a whole answer, with `more` headers."""
+    payload = problem.body(request_id.decode())
+    await reply(send, problem.status, [*problem.headers(payload), (REQUEST_ID, request_id), *more], payload, body)

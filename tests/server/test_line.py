@@ -163,6 +163,26 @@ async def test_middleware_takes_keywords_and_refuses_what_is_none(serving):
         build(Runtime(two, Handler(two), instance_id="i", version="1"))
 
 
+@pytest.mark.parametrize("after", [False, True], ids=["before the call", "after it"])
+async def test_middleware_that_fails_is_a_problem(serving, after, caplog):
+    class Broken(BaseHTTPMiddleware):
+        async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+            if after:
+                await call_next(request)
+            raise KeyError("user")
+
+    @inference_function(middleware=[Broken])
+    async def one() -> int:
+        return 1
+
+    async with serving(one) as served:
+        for _ in range(2):
+            response = await served.client.post("/", headers={"X-Request-Id": "mine"})
+            assert problem(response, 500)["error"] == "KeyError"
+            assert response.headers["x-request-id"] == "mine"
+        assert "the middleware failed" in caplog.text
+
+
 async def test_middleware_can_answer_by_itself(serving):
     class Guard(BaseHTTPMiddleware):
         async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
