@@ -21,6 +21,7 @@ def steps(clock: Clock = monotonic) -> Iterator[Step]:
         return
     from rich.console import Console  # rich is for terminals alone
     from rich.status import Status
+    from rich.text import Text
 
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
@@ -30,7 +31,7 @@ def steps(clock: Clock = monotonic) -> Iterator[Step]:
             if begun:
                 console.print(_done(*begun.pop(), clock()), markup=False, highlight=False)
             begun.append((text, clock()))
-            status.update(text)
+            status.update(Text(text))
 
         yield step
         if begun:
