@@ -13,12 +13,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from faas.errors import SettingError
 from faas.runtime import Runtime
 from faas.server import docs, page, probes
+from faas.server.answer import Answer
 from faas.server.body import Body
 from faas.server.headers import REQUEST_ID, RequestIds
 from faas.server.invoke import Invoke
 from faas.server.line import KEY, Line, Watches
 from faas.server.problem import Problem
-from faas.server.refusal import tell
 
 Fail = Callable[[Exception, Scope, Line], Awaitable[None]]
 
@@ -55,7 +55,8 @@ def build(runtime: Runtime) -> ASGIApp:
         headers = dict(scope["headers"])
         body = Body(line.receive, headers, 0)
         body.complete = line.complete
-        await tell(line.send, Problem.of(error, debug=runtime.debug), ids.of(headers.get(REQUEST_ID)), body)
+        problem = Problem.of(error, debug=runtime.debug)
+        await Answer.telling(problem, ids.of(headers.get(REQUEST_ID))).send(line.send, body)
 
     return _wrapped(app, posts, router, fail)
 

@@ -13,10 +13,10 @@ from faas.messages import NO_HEADERS, Call, Context
 from faas.runtime import Runtime
 from faas.server import headers as stated
 from faas.server import media, multipart, stream
+from faas.server.answer import Answer, Pair
 from faas.server.body import Body
 from faas.server.line import Watches
 from faas.server.problem import CLIENT_CLOSED, Problem
-from faas.server.refusal import Pairs, tell
 from faas.server.timing import cold_start, server_timing
 
 logger = logging.getLogger("faas.server")
@@ -120,7 +120,7 @@ class Invoke:
         )
         return Call(kwargs, context, priority)
 
-    async def _payload(self, call: Call) -> tuple[tuple[bytes, bytes], bytes]:
+    async def _payload(self, call: Call) -> tuple[Pair, bytes]:
         """Return the answer's content type and body."""
         engine = self._runtime.engines[self._path]
         if self._streams:
@@ -148,7 +148,7 @@ class Invoke:
 
     async def _refuse(self, error: Exception, call: Call | None, asked: _Asked, send: Send) -> int:
         problem = self._problem(error, asked)
-        await tell(send, problem, asked.request_id, asked.body, *self._cost(call, asked))
+        await Answer.telling(problem, asked.request_id, *self._cost(call, asked)).send(send, asked.body)
         return problem.status
 
     def _problem(self, error: Exception, asked: _Asked) -> Problem:
@@ -159,7 +159,7 @@ class Invoke:
             logger.info("request %s: 499, the caller left", asked.request_id.decode())
         return problem
 
-    def _cost(self, call: Call | None, asked: _Asked) -> Pairs:
+    def _cost(self, call: Call | None, asked: _Asked) -> list[Pair]:
         """Return the headers that say who answered, and what it cost where anything was computed."""
         said = [self._instance, self._version]
         if call is None or not call.started_at:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from starlette.routing import Route
@@ -13,21 +12,11 @@ from faas import codec, metrics
 from faas.runtime import Runtime
 from faas.server import headers as stated
 from faas.server import media
+from faas.server.answer import Answer, Pair
 from faas.server.body import Body
 from faas.server.problem import Problem
-from faas.server.refusal import reply, tell
 
 _NO_STORE: Final = (b"cache-control", b"no-store")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer."""
-
-    status: int
-    content_type: bytes
-    payload: bytes
-    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Page:
@@ -42,9 +31,7 @@ class Page:
         if scope["method"] not in ("GET", "HEAD"):
             await self._others(scope, receive, send)
             return
-        answer = self._answer()
-        out = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.payload))]
-        await reply(send, answer.status, [*out, *answer.headers], answer.payload, _unread(scope, receive))
+        await self._answer().send(send, _unread(scope, receive))
 
 
 class Other:
@@ -61,7 +48,7 @@ class Other:
             return
         body = _unread(scope, receive)
         if scope["method"] == "OPTIONS" and self._allowed:
-            await reply(send, 204, [self._allow], b"", body)
+            await Answer(204, (self._allow,)).send(send, body)
             return
         path = scope["path"]
         if self._allowed:
@@ -69,7 +56,8 @@ class Other:
         else:
             problem = Problem.plain(404, f"there is nothing at {path}; /docs lists what there is")
         request_id = self._ids.of(dict(scope["headers"]).get(stated.REQUEST_ID))
-        await tell(send, problem, request_id, body, *([self._allow] if self._allowed else []))
+        more = (self._allow,) if self._allowed else ()
+        await Answer.telling(problem, request_id, *more).send(send, body)
 
 
 def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes], docs: bytes) -> list[Route]:
@@ -82,15 +70,15 @@ def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes
         return _readiness(runtime)
 
     def measured() -> Answer:
-        return Answer(200, metrics.CONTENT_TYPE, runtime.metrics.expose())
+        return Answer.of(metrics.CONTENT_TYPE, runtime.metrics.expose())
 
     pages: dict[str, Callable[[], Answer]] = {
         "/livez": live,
         "/readyz": ready,
         "/healthz": ready,
         "/metrics": measured,
-        "/openapi.json": lambda: Answer(200, media.JSON, openapi()),
-        "/docs": lambda: Answer(200, b"text/html; charset=utf-8", docs),
+        "/openapi.json": lambda: Answer.of(media.JSON, openapi()),
+        "/docs": lambda: Answer.of(b"text/html; charset=utf-8", docs),
     }
     return [Route(path, Page(answer, ids)) for path, answer in pages.items()]
 
@@ -102,8 +90,8 @@ def _readiness(runtime: Runtime) -> Answer:
     return _state(503, said, (b"retry-after", b"1"))
 
 
-def _state(status: int, said: Mapping[str, object], *headers: tuple[bytes, bytes]) -> Answer:
-    return Answer(status, media.JSON, codec.encode(said), (_NO_STORE, *headers))
+def _state(status: int, said: Mapping[str, object], *headers: Pair) -> Answer:
+    return Answer.of(media.JSON, codec.encode(said), _NO_STORE, *headers, status=status)
 
 
 def _unread(scope: Scope, receive: Receive) -> Body:
