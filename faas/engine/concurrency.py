@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-LONGEST_DISTRUST: Final = 64
+_MAX_FAILURES: Final = 6
 
 
 class Concurrency:
@@ -17,7 +17,7 @@ class Concurrency:
     An item that queued while a batch ran has waited already. Gathering for it a while longer, counted from the moment
     the executor fell idle, brings callers that have drifted apart back into one batch, where callers return; where they
     come on their own account it would be for nothing. So that is done on trust: each time it falls short it is left
-    alone for twice as many batches as before, at most 64.
+    alone for twice as many batches as before, at most 2**6.
     """
 
     def __init__(self, wait_s: float, max_batch_size: int) -> None:
@@ -39,8 +39,8 @@ class Concurrency:
         on_trust = self.gather_from(oldest_at) > oldest_at
         short = num < self._num_recent
         if on_trust:
-            self._failures = min(6, self._failures + 1) if short else max(0, self._failures - 1)
-            self._distrusted_batches = min(LONGEST_DISTRUST, 2**self._failures) if short else 0
+            self._failures = min(_MAX_FAILURES, self._failures + 1) if short else max(0, self._failures - 1)
+            self._distrusted_batches = 2**self._failures if short else 0
         if short:
             self._num_recent = num
 

@@ -116,7 +116,7 @@ class Direct:
                 value = await self._work.call(**self._work.arguments((call,)))
                 self._end(call, value)
         except asyncio.CancelledError as error:
-            if call not in self._stopped and self._running[call].cancelling():
+            if self._running[call].cancelling() > (call in self._stopped):  # somebody else cancels the task as well
                 call.on_leave = None
                 call.leave()
                 raise

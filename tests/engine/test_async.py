@@ -185,6 +185,22 @@ def test_cancelling_the_task_that_waits_is_leaving(run: Run) -> None:
     run(scenario())
 
 
+def test_a_cancellation_is_not_lost_where_the_caller_leaves_as_well(run: Run) -> None:
+    async def scenario() -> None:
+        held = Held()
+        async with serving(held.predict, "async") as engine:
+            made = call(x=1)
+            task = asyncio.create_task(engine.answer(made))
+            await settled(lambda: engine.num_running == 1)
+            made.leave()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (held.cancelled, engine.num_running) == ([1], 0)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("ask", [outcome, submitted])
 def test_deadlines_pass_in_the_queue_and_while_running(run: Run, ask: Any) -> None:
     async def scenario() -> None:

@@ -59,7 +59,7 @@ def test_ba_03_the_same_answer_with_batching_on_and_off(run: Run) -> None:
         assert len(x) == len(params)
         return [echo(*pair) for pair in zip(x, params, strict=True)]
 
-    inputs = [
+    inputs: list[dict[str, Any]] = [
         {"x": np.ones(2), "params": {"id": "123", "n": 5}},
         {"x": np.ones(3), "params": {"id": "9"}},
         {"x": np.ones((3, 2)), "params": {"only": "b"}},
@@ -196,7 +196,7 @@ def test_ba_10_a_promise_below_the_models_time_still_makes_progress(run: Run) ->
 def test_ba_10_a_slow_first_call_does_not_spoil_the_rest(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()
-        seen = []
+        seen: list[int] = []
 
         def predict(xs: list[int]) -> list[int]:
             if not seen:

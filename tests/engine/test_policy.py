@@ -89,14 +89,14 @@ def test_adaptive_gathers_while_it_pays_and_never_beyond_the_wait() -> None:
 
 
 def test_adaptive_counts_from_where_the_callers_say() -> None:
-    assert ask(Queue(1), 100.02, expected=8, idle_since=100.02) == WaitUntil(pytest.approx(100.025))
+    assert ask(Queue(1), 100.02, expected=8, idle_since=100.02) == WaitUntil(pytest.approx(100.025))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("idle", ["adaptive", "wait"])
 def test_an_item_in_danger_is_run_at_once(idle: str) -> None:
     line = Line(alpha_s=0.001, beta_s=0.010)
     in_time = Queue(2, earliest_due=100.0 + line.seconds(2) + 0.003)
-    assert ask(in_time, 100.0, idle=idle, expected=8, line=line) == WaitUntil(pytest.approx(100.003))
+    assert ask(in_time, 100.0, idle=idle, expected=8, line=line) == WaitUntil(pytest.approx(100.003))  # type: ignore[arg-type]
     assert ask(Queue(2, earliest_due=100.001), 100.0, idle=idle, expected=8, line=line) == Run(2)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 
 import pytest
@@ -13,9 +14,9 @@ from .rig import LONG_S, Gate
 
 
 def test_the_lease_is_first_come_first_served() -> None:
-    lease, order = Lease(), []
+    lease, order = Lease(), list[str]()
     for name in "abc":
-        lease.request(lambda name=name: order.append(name))
+        lease.request(functools.partial(order.append, name))
     assert (order, lease.held) == (["a"], True)
     lease.release()
     lease.request(lambda: order.append("a again"))
@@ -73,7 +74,7 @@ def exit_now() -> None:
 
 def test_whoever_gives_up_waiting_does_not_keep_the_lease(run: Run) -> None:
     async def scenario() -> None:
-        thread, gate, ran = ModelThread(), Gate(), []
+        thread, gate, ran = ModelThread(), Gate(), list[str]()
         first = asyncio.create_task(thread.run(gate.pass_through))
         await gate.entered()
         waiting = asyncio.create_task(thread.run(ran.append, "never"))
