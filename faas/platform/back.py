@@ -14,6 +14,7 @@ from typing import Protocol
 from faas.platform.breaker import Endpoint
 
 _RECEIVE_BYTES = 64 * 1024
+_MAX_PIECES = 16
 
 
 class Caller(Protocol):
@@ -138,17 +139,29 @@ class BackConnection:
                 self.caller.drained()
 
     def _readable(self) -> None:
-        try:
-            data = self._sock.recv(_RECEIVE_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:  # a reset: the instance closed with bytes unread
-            self._lost(unread=True)
-            return
-        if data and self.caller is not None:
-            self.caller.received(data)
-        else:
-            self._lost(unread=False)  # the end; or an answer that nobody asked for
+        """Read until the answer is complete or nothing is left.
+
+        One piece for each event would not do: once the instance has closed with bytes unread, uvloop tells of the
+        socket a last time.
+        """
+        for _ in range(_MAX_PIECES):
+            if self.is_paused or self._sock.fileno() < 0:
+                return
+            try:
+                data = self._sock.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:  # a reset: the instance closed with bytes unread
+                self._lost(unread=True)
+                return
+            caller = self.caller
+            if not data or caller is None:
+                self._lost(unread=False)  # the end; or an answer that nobody asked for
+                return
+            caller.received(data)
+            if self.caller is not caller:
+                return
+        self._loop.call_soon(self._readable)  # let others have their turn
 
     def _lost(self, *, unread: bool) -> None:
         caller = self.caller

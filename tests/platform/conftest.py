@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import warnings
 from typing import Any
 
 import pytest
@@ -13,6 +14,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    try:
         runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 30))
+    except BaseException:
+        with warnings.catch_warnings():  # what a failed test leaves open; uvloop hangs when its warning is an error
+            warnings.simplefilter("ignore")
+            runner.close()
+        raise
+    runner.close()
     return True

@@ -1,68 +1,89 @@
-"""The activator over real sockets: requests forwarded and held."""
+"""Where the activator listens, and what it says itself."""
 
 import asyncio
+import socket
 from pathlib import Path
 
-from tests.platform.stub import StubInstance, platform, until
+import pytest
+
+from faas.platform.activator import Activator
+from faas.platform.hangup import HangupWatch
+from faas.platform.routing import Target
+from faas.platform.wire import LocalAnswer, encode_answer, problem
+from tests.platform.stub import Client, until
 
 
-async def test_a_request_reaches_an_instance_and_its_answer_the_client(tmp_path: Path) -> None:
-    async with StubInstance(tmp_path) as instance, platform(instance) as running:
-        client = await running.client()
-        answer = await client.call(b"hello", b"/f/echo/rest?x=1")
-        assert (answer.status, answer.body) == (200, b"a:hello")
-        assert instance.calls[0].first_line == b"POST /rest?x=1 HTTP/1.1"
-        assert instance.calls[0].headers[b"host"] == b"here"
-        assert running.router.seen == [(b"here", b"/f/echo/rest", b"POST")]
+class Greeting:
+    def route(self, host: bytes, path: bytes, method: bytes) -> Target | LocalAnswer:
+        return LocalAnswer(200, b"hello", b"text/plain", ((b"allow", b"GET"),))
 
 
-async def test_both_sides_keep_their_connection(tmp_path: Path) -> None:
-    async with StubInstance(tmp_path) as instance, platform(instance) as running:
-        client = await running.client()
-        for number in range(20):
-            assert (await client.call(b"%d" % number)).body == b"a:%d" % number
-        assert instance.num_accepted == 1
-        assert running.activator.counts.accepted == 1
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+async def test_it_listens_on_a_socket_that_it_is_given(tmp_path: Path, family: socket.AddressFamily) -> None:
+    activator = Activator(Greeting())
+    with socket.socket(family, socket.SOCK_STREAM) as sock:
+        sock.bind(str(tmp_path / "front.sock") if family == socket.AF_UNIX else ("127.0.0.1", 0))
+        await activator.listen_on(sock)
+        with socket.socket(family, socket.SOCK_STREAM) as mine:
+            mine.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(mine, sock.getsockname())
+            client = Client(*await asyncio.open_connection(sock=mine))
+            answer = await client.call(b"", b"/")
+            assert (answer.status, answer.body, answer.headers[b"allow"]) == (200, b"hello", b"GET")
+            client.leave()
+            await activator.drain(5)
 
 
-async def test_a_request_at_zero_is_held_until_an_instance_is_ready(tmp_path: Path) -> None:
-    demanded = asyncio.Event()
-    async with StubInstance(tmp_path) as instance, platform(on_demand=demanded.set) as running:
-        client = await running.client()
-        await client.post(b"hello")
-        await demanded.wait()
-        assert running.capacity.num_held == 1
-        running.capacity.add(instance.endpoint)
-        assert (await client.answer()).body == b"a:hello"
-        headers = instance.calls[0].headers
-        assert headers[b"x-faas-cold"] == b"1"
-        assert float(headers[b"x-faas-activate-ms"]) > 0
-        assert (await client.call()).status == 200
-        assert b"x-faas-cold" not in instance.calls[1].headers
-        assert b"x-faas-activate-ms" not in instance.calls[1].headers
-    counts = running.capacity.counts
-    assert (counts.requests, counts.held, counts.cold, counts.failed) == (2, 1, 1, 0)
+async def test_a_taken_port_is_an_error() -> None:
+    activator = Activator(Greeting())
+    port = await activator.listen("127.0.0.1", 0)
+    with pytest.raises(OSError, match="in use"):
+        await activator.listen("127.0.0.1", port)
+    await activator.drain(0.1)
 
 
-async def test_an_unknown_function_is_a_404(tmp_path: Path) -> None:
-    async with platform() as running:
-        client = await running.client()
-        answer = await client.call(b"", b"/f/nothing/")
-        assert answer.status == 404
-        assert answer.headers[b"content-type"] == b"application/problem+json"
-        assert answer.json()["detail"] == "no function at /f/nothing/"
-        assert (await client.call(b"", b"/f/nothing/")).status == 404
+async def test_a_client_that_connects_while_it_drains_is_not_kept() -> None:
+    activator = Activator(Greeting())
+    port = await activator.listen("127.0.0.1", 0)
+    activator.clients.is_draining = True
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await reader.read() == b""
+    writer.close()
+    await activator.drain(1)
 
 
-async def test_a_client_that_leaves_closes_the_connection_to_the_instance(tmp_path: Path) -> None:
-    async def never(call: object) -> None:
-        await call.reader.read()  # type: ignore[attr-defined]
-        raise ConnectionError
+def test_an_answer_as_bytes() -> None:
+    answer = LocalAnswer(200, b"abc", b"text/plain", ((b"x", b"y"),))
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 3\r\nx: y\r\nx-request-id: i\r\n"
+    assert encode_answer(answer, b"i", is_head=False, close=False) == head + b"\r\nabc"
+    assert encode_answer(answer, b"i", is_head=True, close=True) == head + b"connection: close\r\n\r\n"
 
-    async with StubInstance(tmp_path, never) as instance, platform(instance) as running:
-        client = await running.client()
-        await client.post(b"")
-        await until(lambda: len(instance.calls) == 1)
-        client.leave()
-        await instance.disconnected.wait()
-        assert running.capacity.counts.cancelled == 1
+
+def test_a_problem_as_bytes() -> None:
+    encoded = encode_answer(problem(503, "starting", retry_after_s=3), b"i", is_head=False, close=False)
+    assert encoded.startswith(b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n")
+    assert b"\r\nretry-after: 3\r\n" in encoded
+    assert b'"detail":"starting"' in encoded
+
+
+async def test_a_watched_peer_that_closes_is_told_of_once_and_a_forgotten_one_not() -> None:
+    watch = HangupWatch(asyncio.get_running_loop())
+    told: list[str] = []
+    pairs = [socket.socketpair() for _ in range(3)]
+    for name, (mine, _) in zip("abc", pairs, strict=True):
+        watch.watch(mine.fileno(), lambda name=name: told.append(name))
+    watch.watch(pairs[0][0].fileno(), lambda: told.append("twice"))
+    watch.unwatch(pairs[1][0].fileno())
+    watch.unwatch(pairs[1][0].fileno())
+    for _, other in pairs[:2]:
+        other.close()
+    pairs[2][1].send(b"still here")
+    await until(lambda: told == ["a"])
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert told == ["a"]
+    watch.close()
+    watch.close()
+    for mine, other in pairs:
+        mine.close()
+        other.close()

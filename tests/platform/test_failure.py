@@ -11,6 +11,8 @@ import pytest
 from faas.platform.breaker import Endpoint
 from tests.platform.stub import Call, StubInstance, echo, hang, platform, until
 
+MUCH = b"x" * 6_000_000  # more than a stub instance reads ahead
+
 
 async def test_fk_06_an_instance_that_dies_before_its_answer_is_a_502_within_a_second(tmp_path: Path) -> None:
     async def die(call: Call) -> None:
@@ -321,3 +323,38 @@ async def test_without_descriptors_the_answer_is_503(tmp_path: Path, monkeypatch
 
 def _no_socket(*_: object) -> socket.socket:
     raise OSError(24, "Too many open files")
+
+
+async def test_a_long_answer_of_an_instance_that_closed_with_bytes_unread_is_read_to_its_end(tmp_path: Path) -> None:
+    """uvloop tells of such a socket only once."""
+    body = bytes(range(256)) * 2048
+
+    async def refuse(call: Call) -> None:
+        await call.reply(body, 413)
+        call.reset()
+
+    async with StubInstance(tmp_path, refuse) as instance, platform(instance) as running:
+        for _ in range(5):
+            client = await running.client()
+            sending = asyncio.ensure_future(client.post(MUCH))
+            answer = await client.answer()
+            assert (answer.status, answer.body) == (413, body)
+            await sending
+
+
+@pytest.mark.parametrize("num_bytes", [100, 300_000])
+async def test_an_answer_cut_by_an_instance_that_closed_with_bytes_unread_is_cut(
+    tmp_path: Path, num_bytes: int
+) -> None:
+    async def half(call: Call) -> None:
+        await call.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n" + b"x" * num_bytes)
+        call.reset()
+        raise ConnectionError
+
+    async with StubInstance(tmp_path, half) as instance, platform(instance) as running:
+        client = await running.client()
+        sending = asyncio.ensure_future(client.post(MUCH))
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await client.answer()
+        await until(lambda: not instance.endpoint.connections)
+        sending.cancel()

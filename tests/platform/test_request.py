@@ -266,6 +266,8 @@ def test_whether_a_head_is_arriving() -> None:
         (b"get / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET foo HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET http:/// HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET http://a:b:c/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET * HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
