@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import uvloop
 from rich.console import Console
 
 from benchmarks import report
@@ -112,6 +113,7 @@ def run_to_the_end(work: Coroutine[Any, Any, T]) -> T:
         return await working
 
     try:
-        return asyncio.run(supervised())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(supervised())
     except asyncio.CancelledError:
         raise SystemExit(128 + stopped_by[0] if stopped_by else 1) from None

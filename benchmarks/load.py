@@ -28,11 +28,6 @@ class Load:
         assert self.report.latency is not None
         return self.report.latency.p50_ms
 
-    @property
-    def cpu_us_each(self) -> float:
-        """CPU microseconds of the server for each answer."""
-        return self.cpu_s * 1e6 / self.report.outcomes["ok"]
-
 
 async def closed(server: Server, workload: loadgen.Workload, num_callers: int, duration_s: float) -> Load:
     """Have callers each send the next request once the last is answered. Raises UnansweredError."""

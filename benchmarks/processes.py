@@ -5,11 +5,12 @@ import os
 import signal
 import socket
 import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 
@@ -29,7 +30,7 @@ class Server:
     """A running server: the process that was started, and whatever that started since."""
 
     name: str
-    process: asyncio.subprocess.Process
+    process: Process
     log: Path
 
     @property
@@ -73,19 +74,10 @@ async def _answers(session: aiohttp.ClientSession, url: str, body: Any) -> bool:
 async def running(name: str, command: Sequence[str], log: Path, **variables: str) -> AsyncIterator[Server]:
     """Run this Python with the arguments `command` for as long as the context lasts, output into `log`.
 
-    It gets a session of its own, so that an interrupt from the terminal comes to this process alone. At the end it
-    gets SIGTERM, and what is left of its processes after 10 seconds is killed.
+    At the end it gets SIGTERM, and what is left of its processes after 10 seconds is killed.
     """
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, *command),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=ROOT,
-            env=_environment(variables),
-            start_new_session=True,
-        )
+        process = await _start(command, variables, output, output)
     try:
         yield Server(name, process, log)
     finally:
@@ -93,17 +85,9 @@ async def running(name: str, command: Sequence[str], log: Path, **variables: str
 
 
 @asynccontextmanager
-async def script(*arguments: str, **variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def script(*arguments: str, **variables: str) -> AsyncIterator[Process]:
     """Run this Python with `arguments`, which ends by itself, its output in a pipe; leaving the context kills it."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd=ROOT,
-        env=_environment(variables),
-        start_new_session=True,
-    )
+    process = await _start(arguments, variables, PIPE, DEVNULL)
     try:
         yield process
     finally:
@@ -112,12 +96,22 @@ async def script(*arguments: str, **variables: str) -> AsyncIterator[asyncio.sub
         await process.wait()
 
 
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process under measurement: this one's, without the model hub."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **variables}
+async def _start(
+    arguments: Sequence[str], variables: Mapping[str, str], stdout: int | BinaryIO, stderr: int | BinaryIO
+) -> Process:
+    """Start this Python in a session of its own: an interrupt from the terminal comes to this process alone."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        stdin=DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=ROOT,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **variables},
+        start_new_session=True,
+    )
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Process) -> None:
     """End a server, and then whatever of its processes is left: some servers leave their workers behind."""
     with _pidfds(usage.tree(process.pid)) as pidfds:
         with suppress(ProcessLookupError):

@@ -33,17 +33,15 @@ class Served:
 @asynccontextmanager
 async def faas_serve(target: str, home: Path, body: Any) -> AsyncIterator[Served]:
     """Serve a function for as long as the context lasts; it has answered `body` once."""
-    port = free_port()
-    command = ["-m", "faas.cli.main", "serve", target, "--port", str(port)]
-    async with _served(f"faas serve {target}", command, home, port, body) as served:
+    command = ["-m", "faas.cli.main", "serve", target, "--port"]
+    async with _served(f"faas serve {target}", command, home, body) as served:
         yield served
 
 
 @asynccontextmanager
 async def peer(name: str, home: Path, body: Any) -> AsyncIterator[Served]:
     """Run `benchmarks.peers.NAME` for as long as the context lasts; it has answered `body` once."""
-    port = free_port()
-    async with _served(name, ["-m", f"benchmarks.peers.{name}", str(port)], home, port, body) as served:
+    async with _served(name, ["-m", f"benchmarks.peers.{name}"], home, body) as served:
         yield served
 
 
@@ -63,9 +61,11 @@ async def together(*servers: AbstractAsyncContextManager[Served]) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _served(name: str, command: list[str], home: Path, port: int, body: Any) -> AsyncIterator[Served]:
+async def _served(name: str, command: list[str], home: Path, body: Any) -> AsyncIterator[Served]:
+    """Run a command whose last argument, left out here, is the port to listen on."""
+    port = str(free_port())
     url = f"http://127.0.0.1:{port}/"
     variables = {**own_places(home), **_ONE_THREAD}
-    async with running(name, command, home / f"{port}.log", **variables) as server:
+    async with running(name, [*command, port], home / f"{port}.log", **variables) as server:
         await server.until_answers(url, body)
         yield Served(server, url)

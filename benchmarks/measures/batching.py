@@ -35,7 +35,7 @@ class Comparison:
 
 
 async def measure(bench: Bench) -> list[Row]:
-    num_rounds, round_s = bench.choose((5, 6.0), (1, 2.0))
+    num_rounds, round_s = bench.choose((10, 3.0), (3, 1.0))
     found = await compare(bench, num_rounds, round_s)
     return [row for num_callers, comparison in found.items() for row in _rows(num_callers, comparison)]
 

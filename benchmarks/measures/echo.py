@@ -2,11 +2,10 @@
 
 from statistics import median
 
-import loadgen
 from benchmarks.area import Bench
-from benchmarks.load import Load, closed
+from benchmarks.flood import Flood, flood
 from benchmarks.rows import Row, at_most
-from benchmarks.served import Served, faas_serve, peer, together
+from benchmarks.served import faas_serve, peer, together
 
 _NUM_CALLERS = 32
 _BODY = {"message": "hello", "numbers": [1, 2, 3]}
@@ -22,20 +21,16 @@ async def measure(bench: Bench) -> list[Row]:
         peer("lit_echo", bench.home, _BODY),
     ) as (ours, bare, lit):
         for served in (ours, bare, lit):
-            await _load(served, 0.5)
+            await flood(served, _BODY, _NUM_CALLERS, 0.5)
         rounds = [
-            (await _load(ours, round_s), await _load(bare, round_s), await _load(lit, round_s))
+            [await flood(served, _BODY, _NUM_CALLERS, round_s) for served in (ours, bare, lit)]
             for _ in range(num_rounds)
         ]
     return _rows(rounds)
 
 
-async def _load(served: Served, round_s: float) -> Load:
-    return await closed(served.server, loadgen.Workload.json(served.url, [_BODY]), _NUM_CALLERS, round_s)
-
-
-def _rows(rounds: list[tuple[Load, Load, Load]]) -> list[Row]:
-    ours, bare, lit = ([load.cpu_us_each for load in loads] for loads in zip(*rounds, strict=True))
+def _rows(rounds: list[list[Flood]]) -> list[Row]:
+    ours, bare, lit = ([one.cpu_us_each for one in side] for side in zip(*rounds, strict=True))
     of_bare = median(a / b for a, b in zip(ours, bare, strict=True))
     of_lit = median(a / b for a, b in zip(ours, lit, strict=True))
     return [
