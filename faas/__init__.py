@@ -1,26 +1,41 @@
 """A serverless framework for inference functions.
 
-from faas import Batching, inference_function
+    from faas import Batching, inference_function
 
-@inference_function(batching=Batching(max_batch_size=32))
-class Embed:
-    def setup(self): ...
-    def predict(self, texts: list[str]) -> list[list[float]]: ...
+    @inference_function(batching=Batching(max_batch_size=32))
+    class Embed:
+        def setup(self): ...
+        def predict(self, texts: list[str]) -> list[list[float]]: ...
+
+Its names are imported when they are first used: the command line and an instance then pay for what they need alone.
 """
 
-from faas.arrays import Array
-from faas.errors import BadInput, FaasError, RemoteError
-from faas.function import Function, endpoint, inference_function
-from faas.messages import END, Context
-from faas.spec import Batching, Calls, Resources, Scaling, Snapshot
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faas.arrays import Array
+    from faas.errors import BadInput, FaasError, RemoteError
+    from faas.function import Function, endpoint, inference_function
+    from faas.messages import END, Context
+    from faas.spec import Batching, Calls, Resources, Scaling, Snapshot
+
+_HOMES = {
+    "arrays": ("Array",),
+    "errors": ("BadInput", "FaasError", "RemoteError"),
+    "function": ("Function", "endpoint", "inference_function"),
+    "messages": ("END", "Context"),
+    "spec": ("Batching", "Calls", "Resources", "Scaling", "Snapshot"),
+}
+_HOME_OF = {name: f"faas.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "END",
     "Array",
     "BadInput",
     "Batching",
     "Calls",
     "Context",
-    "END",
     "FaasError",
     "Function",
     "RemoteError",
@@ -30,3 +45,15 @@ __all__ = [
     "endpoint",
     "inference_function",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'faas' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,6 +30,7 @@ class Local:
         with self._lock:
             if not self._ready:
                 self._handler.setup()
+                self._handler.after_thaw()
                 self._ready = True
         return call_one(self._handler, endpoint, endpoint.signature.bind(args, kwargs))
 

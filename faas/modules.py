@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-_OURS = ("faas", "snapshot", "warmpool", "deploy", "loadgen")
+OURS = ("faas", "snapshot", "warmpool", "deploy", "loadgen")
+"""Our own packages, but for the ready handlers, which are written as users write theirs."""
+
 _HOME = Path(__file__).absolute().parents[1]
 
 
@@ -40,5 +42,5 @@ def _importable(name: str) -> bool:
 @cache
 def _installed_below() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(_HOME / name) for name in _OURS}
+    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(_HOME / name) for name in OURS}
     return tuple(f"{Path(place).absolute()}/" for place in places)

@@ -19,6 +19,8 @@ from faas.preparation import Preparation, Preparations
 Progress = Callable[[str], None]
 
 KEPT_SNAPSHOTS = 3
+STDERR = 2
+"""Where what user code prints goes, by number: `sys.stderr` may be no file."""
 
 _SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -122,7 +124,7 @@ async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
             "-m",
             "faas.preparing",
             stdin=asyncio.subprocess.PIPE,
-            stdout=sys.stderr.fileno(),
+            stdout=STDERR,
             pass_fds=(writer,),
             env={**_SINGLE_THREADED, **os.environ, "TOKENIZERS_PARALLELISM": "false"},
         )

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from faas import arrays, codec, hints, names, strict
-from faas.errors import SettingError
+from faas.errors import SchemaMismatch, SettingError
 from faas.hints import Kind
 from faas.messages import Context
 
@@ -148,8 +148,14 @@ class Signature:
         return codec.encode(dict(kwargs))
 
     def answer(self, body: bytes) -> Any:
-        """Read one JSON answer (or event) as the type that the handler returns."""
-        return codec.decode_value(body) if self.returns is None else codec.decode(body, codec.decoder(self.returns))
+        """Read one JSON answer (or event) as the type that the handler returns, where it is of that type.
+
+        It need not be: a NaN among floats has become null.
+        """
+        try:
+            return codec.decode_value(body) if self.returns is None else codec.decode(body, codec.decoder(self.returns))
+        except SchemaMismatch:
+            return codec.decode_value(body)
 
     def collate(self) -> dict[str, Callable[[list[Any]], Any]]:
         """Return, for each parameter that is an array, how a batch's items are stacked."""

@@ -21,7 +21,7 @@ from faas import modules, names
 from faas.errors import TargetError
 from faas.function import Function
 
-OURS: Final = ("faas", "snapshot", "warmpool", "handlers", "deploy", "loadgen")
+OURS: Final = (*modules.OURS, "handlers")
 """The names of the top-level packages of this framework."""
 _HOME: Final = Path(faas.__file__).parents[1]
 

@@ -273,6 +273,7 @@ def test_an_answer_is_read_as_the_return_type():
 
     assert signature(f).answer(b'[["a", 1.5]]') == [("a", 1.5)]
     assert signature(text).answer(b'"x"') == "x"
+    assert signature(f).answer(b'[["a", null]]') == [["a", None]]
 
 
 def test_schemas_name_both_forms_of_a_lone_parameter():

@@ -163,6 +163,7 @@ def _private_socket(path: Path) -> socket.socket:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         made.bind(str(path))
+        made.listen()
     except OSError as error:
         made.close()
         raise PlatformError(f"cannot make the control socket {path}: {error.strerror}; set FAAS_HOME") from None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import fcntl
 import os
 import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import PlatformError, SettingError
 from faas.platform import instances
@@ -28,7 +31,6 @@ from faas.prepare import prepare
 from faas.settings import Settings
 from warmpool.pool import WarmPool
 
-RECORD_FILE = "platform.json"
 CONTROL_FILE = "control.sock"
 PARKED_PER_ENVIRONMENT = 1
 """Workers forked ahead for each import set, whatever its functions ask for: a wake-up then waits for no fork."""
@@ -57,10 +59,11 @@ class Platform:
 
     async def run(self, targets: list[str], *, host: str, port: int) -> int:
         """Serve the functions of `targets` until told to stop. Returns the exit status."""
-        control = ControlServer(self, self._settings.run / CONTROL_FILE)
         try:
-            await self._bring_up(targets)
+            if not await self._unless_stopped(self._bring_up(targets)):
+                return 1
             bound = await self._listen(host, port)
+            control = ControlServer(self, self._settings.run / CONTROL_FILE)
             serving = asyncio.ensure_future(control.run())
             self._announce(host, bound)
             await self._stopping.wait()
@@ -73,7 +76,7 @@ class Platform:
             await self._pool.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             with contextlib.suppress(OSError):
-                (self._settings.run / RECORD_FILE).unlink()
+                record_path(self._settings).unlink()
         return 0
 
     def shut_down(self) -> None:
@@ -81,6 +84,19 @@ class Platform:
         if self._stopping.is_set():
             os._exit(1)
         self._stopping.set()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do `work`, but give it up when told to stop before it is done. Returns whether it was done."""
+        task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            return task.done()
+        finally:
+            stopped.cancel()
+            task.cancel()
+            await asyncio.gather(task, stopped, return_exceptions=True)
 
     def functions(self) -> list[dict[str, Any]]:
         """Return what is known of each function."""
@@ -153,7 +169,6 @@ class Platform:
                         f"{preparation.description.target}; give one of them another name=..."
                     )
                 self._add(preparation)
-        self._settings.run.mkdir(parents=True, exist_ok=True)
         for loop in self._registry:
             self._progress(f"starting the zygote of {loop.preparation.name}")
             await self._warm(loop.preparation)
@@ -208,10 +223,10 @@ class Platform:
     def _announce(self, host: str, port: int) -> None:
         shown = f"[{host}]" if ":" in host else host
         self._url = f"http://{shown}:{port}"
-        record = {"pid": os.getpid(), "url": self._url, "control": str(self._settings.run / CONTROL_FILE)}
-        path = self._settings.run / RECORD_FILE
+        record = Record(os.getpid(), self._url, str(self._settings.run / CONTROL_FILE))
+        path = record_path(self._settings)
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(record))
+        temporary.write_bytes(msgspec.json.encode(record))
         temporary.replace(path)
         for loop in self._registry:
             self._progress(f"{loop.preparation.name} is at {self._url}/f/{loop.preparation.name}/")
@@ -235,23 +250,25 @@ async def run(
         TargetError: a target cannot be made ready.
         PlatformError: another platform runs on this `FAAS_HOME`, or the port is taken.
     """
-    _refuse_second(settings)
-    platform = Platform(settings, store or settings.snapshots, progress)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, platform.shut_down)
-    return await platform.run(targets, host=host, port=port)
+    with _alone(settings):
+        platform = Platform(settings, store or settings.snapshots, progress)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, platform.shut_down)
+        return await platform.run(targets, host=host, port=port)
 
 
 def _milliseconds(durations_s: Mapping[str, float]) -> dict[str, float]:
     return {name: round(duration_s * 1e3, 3) for name, duration_s in durations_s.items()}
 
 
-def _refuse_second(settings: Settings) -> None:
-    control = settings.run / CONTROL_FILE
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+@contextlib.contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Hold what only one platform on a `FAAS_HOME` can hold; it is let go when the process ends, however it ends."""
+    settings.run.mkdir(parents=True, exist_ok=True)
+    with (settings.run / "lock").open("w") as lock:
         try:
-            probe.connect(str(control))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return
-    raise PlatformError(f"a platform already runs here ({control} answers); `faas down` ends it")
+            raise PlatformError(f"a platform already runs on {settings.home}; `faas down` ends it") from None
+        yield

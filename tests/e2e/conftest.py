@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +63,12 @@ def bring_up(home: Path, *arguments: str) -> Box:
             command, env=environ(home), stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
     record = home / "run" / "platform.json"
-    _wait_for(record, process)
+    try:
+        _wait_for(record, process)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return Box(home, process, json.loads(record.read_text())["url"])
 
 
@@ -94,6 +99,22 @@ def take_down(box: Box) -> None:
 def store(tmp_path_factory) -> Path:
     """Snapshots of the functions, made once."""
     return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture
+def another(tmp_path, store) -> Iterator[Callable[[], Box]]:
+    """Bring up platforms, one after another, on a home of their own; what is left of the last is killed."""
+    made: list[Box] = []
+
+    def make() -> Box:
+        made.append(bring_up(tmp_path / "h", str(FUNCTIONS), "--store", str(store)))
+        return made[-1]
+
+    yield make
+    for box in made:
+        if box.process.poll() is None:
+            os.killpg(box.process.pid, signal.SIGKILL)
+            box.process.wait()
 
 
 @pytest.fixture(scope="module")

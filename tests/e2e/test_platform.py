@@ -5,13 +5,15 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import httpx
 import psutil
 import pytest
 
-from tests.e2e.conftest import FUNCTIONS, bring_up, faas, take_down
+from tests.e2e.conftest import environ, faas, take_down
 
 WAIT_S = 30.0
 
@@ -206,9 +208,10 @@ def test_a_second_platform_on_the_same_home_is_refused(box, store):
 
 
 def test_fk_04_signals_to_an_instance_never_reach_the_platform(box):
+    to_zero(box, "echo")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
         box.call("echo", 1)
-        made = box.instances("echo")[0]
+        made = next(i for i in box.instances("echo") if i["state"] == "ready")
         os.kill(made["pid"], number)
         assert [box.call("echo", i).status_code for i in range(20)] == [200] * 20
         eventually(lambda: made["id"] not in [other["id"] for other in box.instances("echo")])  # noqa: B023
@@ -234,21 +237,21 @@ def test_nothing_grows_over_many_wake_ups(box):
     eventually(lambda: usage() <= before)
 
 
-def test_kill_9_of_the_platform_leaves_nothing(tmp_path, store):
-    made = bring_up(tmp_path / "h", str(FUNCTIONS), "--store", str(store))
+def test_kill_9_of_the_platform_leaves_nothing_and_the_next_one_serves(another):
+    made = another()
     assert made.call("echo", 1).status_code == 200
     family = psutil.Process(made.process.pid).children(recursive=True)
     made.process.kill()
     made.process.wait()
     _, alive = psutil.wait_procs(family, timeout=10)
     assert alive == []
-    again = bring_up(tmp_path / "h", str(FUNCTIONS), "--store", str(store))
+    again = another()
     assert again.call("echo", 1).status_code == 200
     take_down(again)
 
 
-def test_down_drains_what_is_in_flight(tmp_path, store):
-    made = bring_up(tmp_path / "h", str(FUNCTIONS), "--store", str(store))
+def test_down_drains_what_is_in_flight(another):
+    made = another()
 
     async def story():
         async with httpx.AsyncClient(base_url=made.url, timeout=30) as client:
@@ -266,3 +269,19 @@ def test_down_drains_what_is_in_flight(tmp_path, store):
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
     assert not (made.home / "run" / "control.sock").exists()
+
+
+def test_a_platform_that_is_told_to_stop_while_it_comes_up_stops(tmp_path):
+    (tmp_path / "app.py").write_text(
+        "import time\nfrom faas import inference_function\ntime.sleep(60)\n"
+        "@inference_function\ndef f(x: int) -> int:\n    return x\n"
+    )
+    command = [sys.executable, "-P", "-m", "faas.cli.main", "up", str(tmp_path / "app.py"), "--port", "0"]
+    with subprocess.Popen(command, env=environ(tmp_path / "h"), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "importing" in process.stderr.readline()
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) != 0
+        _, alive = psutil.wait_procs(family, timeout=5)
+        assert alive == []
