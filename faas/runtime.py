@@ -65,7 +65,6 @@ class Runtime:
         self._state: State = "starting"
         self._on_recycle = on_recycle
         self._num_calls_left = function.spec.recycle_after if on_recycle is not None else None
-        self._cold_told = False
         self._loaded = False
 
     @property
@@ -113,11 +112,9 @@ class Runtime:
         """Return why calls are not taken now."""
         return Unavailable(f"the instance is {self._state}: {self.reason}", 1.0 if self._state != "failed" else 5.0)
 
-    def take_cold(self) -> bool:
-        """Tell, of the answer to a call that waited for this instance, whether it is the first; True once."""
-        first, self._cold_told = not self._cold_told, True
-        self.metrics.num_cold_starts += first
-        return first
+    def answered_cold(self) -> None:
+        """Count the start of this instance as a cold one: a call had to wait for it."""
+        self.metrics.num_cold_starts = 1
 
     def answered(self) -> None:
         """Count one answered call towards `recycle_after`."""

@@ -1,10 +1,13 @@
-"""Unknown keys in a body, found at any depth of the types on a signature.
+"""Unknown keys in a body, found at any depth of the types on a signature, and defaults that were left out.
 
-The decoder ignores keys that a dataclass or a TypedDict does not have; callers who mistype one deserve to be told.
+The decoder ignores keys that a dataclass or a TypedDict does not have; callers who mistype one deserve to be told. It
+also leaves a dataclass's defaults to the class, and the encoder then leaves them out: an object that a function returns
+as it came would have lost fields.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import typing
 from collections.abc import Callable
@@ -21,7 +24,8 @@ Check = Callable[[Any, str], None]
 def checker(kind: Any, seen: dict[Any, list[Check]] | None = None) -> Check | None:
     """Return a check of builtins (what JSON decodes to) against `kind`, or None where no key could be unknown.
 
-    The check is called with the value and its path, and raises SchemaMismatch that names the key.
+    The check is called with the value and its path, and raises SchemaMismatch that names the key. It puts the defaults
+    of dataclasses into the value where they are missing.
     """
     seen = {} if seen is None else seen
     origin, args = get_origin(kind), get_args(kind)
@@ -63,6 +67,7 @@ def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> 
         return lambda value, path: holder[0](value, path)
     seen[kind] = []
     inner = {name: checker(hint, seen) for name, hint in fields.items()}
+    defaults = _defaults(kind)
 
     def check(value: Any, path: str) -> None:
         if not isinstance(value, dict):
@@ -74,9 +79,21 @@ def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> 
             deeper = inner[key]
             if deeper is not None:
                 deeper(held, f"{path}.{key}")
+        for key, default in defaults.items():
+            value.setdefault(key, default)
 
     seen[kind].append(check)
     return check
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return a dataclass's plain defaults as JSON has them; one that JSON has no form for stays with the class."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        if field.init and field.default is not dataclasses.MISSING:
+            with contextlib.suppress(TypeError, ValueError):
+                found[field.name] = msgspec.to_builtins(field.default)
+    return found
 
 
 def _each(inner: Check) -> Check:

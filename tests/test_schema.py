@@ -276,6 +276,12 @@ def test_an_answer_is_read_as_the_return_type():
     assert signature(f).answer(b'[["a", null]]') == [["a", None]]
 
 
+def test_defaults_of_dataclasses_are_in_an_object_that_is_answered_back():
+    kwargs = signature(deep).decode(b'{"path": {"points": [{"x": 1}]}}')
+    assert codec.encode(kwargs["path"]) == b'{"points":[{"x":1.0,"y":0.0}],"tags":{}}'
+    assert vars(signature(one).decode(b'{"x": 1}')["greeting"]) == {"x": 1.0, "y": 0.0}
+
+
 def test_schemas_name_both_forms_of_a_lone_parameter():
     body, answer, parts = signature(text).schemas()
     assert body["anyOf"][0] == {"type": "string"}

@@ -166,7 +166,8 @@ class Invoke:
             said.append(_WARM)
             return said
         timing = server_timing(call)
-        if asked.headers.get(stated.COLD) == b"1" and self._runtime.take_cold():
+        if asked.headers.get(stated.COLD) == b"1":
+            self._runtime.answered_cold()
             said.append(_COLD)
             timing += cold_start(self._runtime.phases, stated.activate_ms(asked.headers))
         else:

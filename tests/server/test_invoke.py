@@ -305,7 +305,7 @@ async def test_several_endpoints_each_with_its_own_schema(serving):
         assert problem(await served.client.post("/thrice"), 404)["detail"].startswith("there is nothing at /thrice")
 
 
-async def test_cold_start_is_told_once_with_its_phases(serving):
+async def test_a_cold_start_is_told_to_each_that_waited_for_it_and_counted_once(serving):
     cold = {"X-Faas-Cold": "1", "X-Faas-Activate-Ms": "12.5"}
     options = {"phases": {"fork": 0.006, "thaw": 0.02}}
     async with serving(echo, runtime=options) as served:
@@ -314,7 +314,8 @@ async def test_cold_start_is_told_once_with_its_phases(serving):
         parts = dict(part.split(";dur=") for part in first.headers["server-timing"].split(", "))
         assert list(parts) == ["queue", "batch", "exec", "fork", "thaw", "activate"]
         assert (parts["fork"], parts["thaw"], parts["activate"]) == ("6.000", "20.000", "12.500")
-        assert (await served.post(1, headers=cold)).headers["x-cold-start"] == "0"
+        assert (await served.post(1, headers=cold)).headers["x-cold-start"] == "1"
+        assert (await served.post(1)).headers["x-cold-start"] == "0"
         assert await served.value("faas_cold_starts_total") == 1
         assert await served.value("faas_cold_start_seconds", phase="thaw") == 0.02
     async with serving(echo) as served:
