@@ -283,7 +283,7 @@ def test_a_handler_that_asks_learns_that_nobody_waits_any_more(run: Run, how: st
             return x
 
         async with serving(predict, context="context") as engine:
-            made = call(0.05 if how == "deadline" else LONG_S, x=1)
+            made = call(0.2 if how == "deadline" else LONG_S, x=1)
             engine.submit(made)
             await began.wait()
             if how == "leave":
@@ -345,7 +345,7 @@ def test_a_deadline_that_passes_while_running_keeps_the_slot_until_the_handler_e
         model = Doubler(gate)
         async with serving(model.predict, batching=Batching(max_batch_size=2)) as engine:
             mate = asyncio.create_task(outcome(engine, call(xs="gate")))
-            blocked = call(0.02, xs="b")
+            blocked = call(0.2, xs="b")
             error = await outcome(engine, blocked)
             assert isinstance(error, DeadlineExceeded)
             assert "while it was computed" in str(error)

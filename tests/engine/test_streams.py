@@ -299,7 +299,7 @@ def test_a_deadline_ends_a_stream_in_the_middle(run: Run, kind: str) -> None:
 
         handler: Any = steps if kind == "generator" else asteps
         async with serving(handler, kind) as engine:
-            got = await events(engine, call(0.05, x=1))
+            got = await events(engine, call(0.2, x=1))
             assert got[0] == 1
             assert isinstance(got[-1], DeadlineExceeded)
             await settled(lambda: engine.num_running == 0)
