@@ -152,6 +152,8 @@ def send(sock: socket.socket, message: ToZygote | Adopt | ToClient, fds: Sequenc
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     try:
         sock.sendmsg([body], rights, socket.MSG_NOSIGNAL)
+    except ConnectionResetError as error:  # the peer went with messages of ours unread
+        raise BrokenPipeError("the peer is gone") from error
     except OSError as error:
         if error.errno == errno.EBADF:
             raise ProtocolError(f"one of the descriptors {list(fds)} to pass on is not open") from error

@@ -334,6 +334,7 @@ async def test_a_refused_fork_becomes_an_exec_and_says_why(start, run, caplog):
 
 async def test_a_zygote_without_descriptors_refuses_and_goes_on(start, run):
     zygote = await start("entries")
+    await run(zygote.fork, "entries:echo", b"x")
     _, hard_limit = resource.prlimit(zygote.pid, resource.RLIMIT_NOFILE)
     reasons = []
     for limit in range(3, 10):  # 0 to 2 are taken

@@ -100,6 +100,16 @@ def test_a_peer_that_left_a_message_unread(sockets):
     ours, theirs = sockets
     protocol.send(ours, Fork(id=1, request=None))
     theirs.close()
+    with pytest.raises(BrokenPipeError):
+        protocol.send(ours, Fork(id=2, request=None))
+    with pytest.raises(EOFError):
+        protocol.receive(ours, protocol.CLIENT_INBOX)
+
+
+def test_a_peer_that_left_a_message_unread_is_noticed_by_receiving(sockets):
+    ours, theirs = sockets
+    protocol.send(ours, Fork(id=1, request=None))
+    theirs.close()
     with pytest.raises(EOFError):
         protocol.receive(ours, protocol.CLIENT_INBOX)
 

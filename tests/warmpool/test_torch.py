@@ -37,9 +37,15 @@ async def test_the_zygote_has_one_thread_and_no_hazard(torch_zygote):
     assert len(os.listdir(f"/proc/{torch_zygote.pid}/task")) == 1
 
 
+async def test_onnxruntime_and_tokenizers_add_neither_a_thread_nor_a_hazard(start):
+    zygote = await start("onnxruntime", "tokenizers", "uvicorn", "starlette.applications", "prometheus_client")
+    assert (zygote.failed, zygote.hazard) == ({}, None)
+    assert len(os.listdir(f"/proc/{zygote.pid}/task")) == 1
+
+
 @pytest.mark.slow
 async def test_transformers_add_neither_a_thread_nor_a_hazard(start):
-    zygote = await start("transformers.models.bert.modeling_bert", "tokenizers", "uvicorn", "starlette.applications")
+    zygote = await start("transformers.models.bert.modeling_bert", "transformers.models.auto")
     assert (zygote.failed, zygote.hazard) == ({}, None)
     assert len(os.listdir(f"/proc/{zygote.pid}/task")) == 1
 
