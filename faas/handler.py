@@ -35,12 +35,11 @@ class Handler:
         return self._capture(before)
 
     def restore(self, state: State) -> None:
-        """Put a thawed state in place of what `setup()` would have made, then run `after_thaw()`."""
+        """Put a thawed state in place of what `setup()` would have made. `after_thaw()` is still to be run."""
         if self._object is not None:
             self._object.__dict__.update(state["attributes"])
         for module, values in state["globals"].items():
             vars(sys.modules[module]).update(values)
-        self.after_thaw()
 
     def after_thaw(self) -> None:
         """Run the handler's `after_thaw()`, which makes what must be fresh in each instance."""

@@ -13,15 +13,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import uvloop
 
 import snapshot
-from faas import modules, settings, targets
-from faas.function import Function
-from faas.handler import Handler
+from faas import modules, revision, settings
+from faas.revision import Loaded, Revision
 from faas.runtime import Runtime
 from faas.server.serve import Stop, serve
 
@@ -35,13 +33,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     `ordered_at` is the moment the platform asked for it, on the monotonic clock that all processes of a machine share.
     """
 
-    target: str
-    function: str
+    revision: Revision
     instance_id: str
-    revision: str
     ordered_at: float
-    snapshot: str | None = None
-    digest: str | None = None
     grace_s: float = 30.0
 
 
@@ -83,32 +77,30 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
     tell = _teller(control)
     phases = {"fork": entered_at - order.ordered_at}
     try:
-        function = next(f for f in targets.load(order.target) if f.name == order.function)
+        loaded = revision.load(order.revision)
         phases["import"] = time.monotonic() - entered_at
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_Instance(order, function, phases, tell).run(listen, control))
+            return runner.run(_Instance(order, loaded, phases, tell).run(listen, control))
     except Exception as error:
         tell(Failed(f"{type(error).__name__}: {error}"))
         raise
 
 
 class _Instance:
-    def __init__(
-        self, order: Order, function: Function, phases: dict[str, float], tell: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, order: Order, loaded: Loaded, phases: dict[str, float], tell: Callable[[Event], None]) -> None:
         self._order = order
+        self._loaded = loaded
         self._phases = phases
         self._tell = tell
-        self._handler = Handler(function)
         self._runtime = Runtime(
-            function,
-            self._handler,
+            loaded.handler.function,
+            loaded.handler,
             instance_id=order.instance_id,
-            version=order.revision,
+            version=order.revision.id,
             phases=phases,
             on_recycle=lambda: tell(Leaving()),
         )
-        self._known: set[str] = set()
+        self._num_known = 0
 
     async def run(self, listen: socket.socket, control: socket.socket) -> int:
         """Start, serve until told to stop, and tell what calls have imported."""
@@ -129,31 +121,27 @@ class _Instance:
             return status
         finally:
             watch.cancel()
-            if self._known and len(sys.modules) > len(self._known):
-                self._tell(Imported([name for name in modules.installed() if name not in self._known]))
+            if self._num_known and len(sys.modules) > self._num_known:
+                late = set(list(sys.modules)[self._num_known :])
+                self._tell(Imported([name for name in modules.installed() if name in late]))
 
     def _load(self) -> None:
-        """Make the handler's state: from the snapshot if there is one that thaws, else by `setup()`."""
-        begun = time.monotonic()
-        if self._order.snapshot is not None:
+        """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs."""
+        loaded, begun = self._loaded, time.monotonic()
+        if not loaded.thawed and loaded.revision.snapshot is not None:
             try:
-                thawed = snapshot.thaw(Path(self._order.snapshot), expect_digest=self._order.digest)
-                self._handler.restore(thawed.state)
-                self._done("thaw", begun)
-                return
+                loaded.thaw()
             except snapshot.SnapshotError as error:
                 print(f"faas: setup() runs, since the snapshot does not thaw: {error}", file=sys.stderr, flush=True)
                 begun = time.monotonic()
-        self._handler.setup()
-        self._handler.after_thaw()
-        self._done("setup", begun)
-
-    def _done(self, phase: str, begun: float) -> None:
-        self._phases[phase] = time.monotonic() - begun
+        if not loaded.thawed:
+            loaded.handler.setup()
+        loaded.handler.after_thaw()
+        self._phases["thaw" if loaded.thawed else "setup"] = time.monotonic() - begun
         gc.freeze()  # what is shared with the zygote or mapped is never scanned, and so never copied
 
     def _ready(self) -> None:
-        self._known = set(sys.modules)
+        self._num_known = len(sys.modules)  # their names alone would be touched, and so copied, all over the heap
         self._tell(Ready(self._phases))
 
 

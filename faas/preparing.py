@@ -150,6 +150,7 @@ def _check(task: Task) -> Checked:
     handler = Handler(function)
     begun = time.monotonic()
     handler.restore(snapshot.thaw(Path(task.folder)).state)
+    handler.after_thaw()
     thaw_s = time.monotonic() - begun
     return Checked(answers=_answers(handler), thaw_s=thaw_s)
 

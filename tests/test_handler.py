@@ -49,6 +49,7 @@ def test_cp_04_state_is_the_objects_attributes_and_the_globals_that_setup_bound(
 def test_cp_04_restored_state_is_seen_by_predict(module):
     handler = Handler(module.F)
     handler.restore({"attributes": {"weights": [3]}, "globals": {"users_app": {"MODEL": 70}}})
+    handler.after_thaw()
     assert handler.method(module.F.main)(x=1) == 72
     assert vars(handler.method(module.F.main).__self__) == {"weights": [3], "fresh": True}
 

@@ -5,9 +5,9 @@ import itertools
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from warmpool import launch, protocol
 from warmpool.channel import Channel
@@ -20,6 +20,8 @@ from warmpool.protocol import Request
 
 ANSWER_TIMEOUT_S = 10.0
 """A zygote that owes an answer and says nothing for so long is stuck: a fork takes it milliseconds."""
+
+_ALL_BUT_ONE_THREAD = 2**20  # workers to share the processors with: each gets one thread
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,41 @@ class Zygote:
         """
         process, sock = launch.start_zygote(environment)
         zygote = cls(environment, process, sock)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await zygote._prepare()
-        except TimeoutError:
+        await zygote._become_ready(zygote._prepare(), timeout_s)
+        return zygote
+
+    @classmethod
+    async def heir(cls, base: "Zygote", environment: Environment, *, timeout_s: float = 120.0) -> Self:
+        """Fork a hot zygote from `base`, and wait until the environment's preload is done.
+
+        Raises ZygoteStartError when it cannot be forked, its preload fails or makes it unfit, it ends, or it is not
+        ready within `timeout_s`; ZygoteDied when `base` ends meanwhile.
+        """
+        preload = environment.preload
+        assert preload is not None
+        remembered = launch.remembered(environment)
+        message = protocol.Inherit(entry=preload.entry, payload=preload.payload, remembered=remembered)
+        ours, theirs = protocol.socketpair()
+        with theirs:
+            request = Request(
+                entry="warmpool.zygote:inherit",
+                payload=protocol.encode_inherit(message),
+                fds={"zygote": theirs.fileno()},
+                num_workers=_ALL_BUT_ONE_THREAD,
+            )
+            try:
+                process = await base._forked(request)
+            except ForkRefused as refusal:
+                ours.close()
+                raise ZygoteStartError(f"no hot zygote: {refusal}") from None
+            except BaseException:
+                ours.close()
+                raise
+        zygote = cls(environment, process, ours)
+        await zygote._become_ready(zygote._told_ready(), timeout_s)
+        if zygote.hazard is not None:
             await zygote.stop(grace_s=0)
-            raise ZygoteStartError(
-                f"a zygote that imports {list(environment.modules)} was not ready after {timeout_s} s: "
-                "look at its stderr, or give it more time"
-            ) from None
-        except BaseException:
-            await zygote.stop(grace_s=0)
-            raise
+            raise ZygoteStartError(f"no hot zygote: {zygote.hazard}")
         return zygote
 
     @property
@@ -91,9 +116,7 @@ class Zygote:
         WorkerStartError when exec was needed and failed.
         """
         try:
-            async with launch.packed(request) as packed:
-                fork = protocol.Fork(id=next(self._ids), request=packed.request, payload_in_memfd=packed.in_memfd)
-                return await self._ask(fork, packed.fds)
+            return await self._forked(request)
         except ForkRefused as refusal:
             return await launch.exec_worker(self.environment, request, why=str(refusal))
 
@@ -130,6 +153,26 @@ class Zygote:
         for worker in list(self._disowned):
             await worker.wait()
 
+    async def _forked(self, request: Request) -> Worker:
+        async with launch.packed(request) as packed:
+            fork = protocol.Fork(id=next(self._ids), request=packed.request, payload_in_memfd=packed.in_memfd)
+            return await self._ask(fork, packed.fds)
+
+    async def _become_ready(self, becoming: Coroutine[Any, Any, None], timeout_s: float) -> None:
+        """Wait for `becoming`; when it fails or takes too long, end the zygote."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await becoming
+        except TimeoutError:
+            await self.stop(grace_s=0)
+            raise ZygoteStartError(
+                f"a zygote that imports {list(self.environment.modules)} was not ready after {timeout_s} s: "
+                "look at its stderr, or give it more time"
+            ) from None
+        except BaseException:
+            await self.stop(grace_s=0)
+            raise
+
     async def _prepare(self) -> None:
         environment = self.environment
         modules = protocol.to_memfd("\n".join(environment.modules).encode())
@@ -140,6 +183,9 @@ class Zygote:
             pass  # it has died, and `_ready` says so
         finally:
             os.close(modules)
+        await self._told_ready()
+
+    async def _told_ready(self) -> None:
         ready = await self._ready
         self.failed, self.hazard, self.import_s = ready.failed, ready.hazard, ready.import_s
 

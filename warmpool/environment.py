@@ -1,14 +1,26 @@
 """What a zygote is keyed by, and what every worker of it has in common."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warmpool.errors import EnvironmentInvalid
 
 
 @dataclass(frozen=True)
+class Preload:
+    """What a *hot* zygote does once, beyond the imports: `entry(payload)`, so that no worker of its has to."""
+
+    entry: str
+    """`package.module:function`."""
+    payload: bytes = b""
+
+
+@dataclass(frozen=True)
 class Environment:
-    """The interpreter, its variables and paths, and the modules a zygote has imported. Equal ones share a zygote."""
+    """The interpreter, its variables and paths, and the modules a zygote has imported. Equal ones share a zygote.
+
+    With a `preload` it is that of a hot zygote, which is forked from the zygote of the same environment without one.
+    """
 
     modules: tuple[str, ...] = ()
     """Imported in this order."""
@@ -17,8 +29,14 @@ class Environment:
     """Variables set over those of this process, as pairs."""
     sys_path: tuple[str, ...] = ()
     """Folders put at the front of `sys.path` before the imports."""
+    preload: Preload | None = None
 
     def __post_init__(self) -> None:
         for name in self.modules:
             if not all(part.isidentifier() for part in name.split(".")):
                 raise EnvironmentInvalid(f"{name!r} is not the name of a module; give dotted names such as 'torch.nn'")
+
+    @property
+    def base(self) -> "Environment":
+        """The same without the preload."""
+        return replace(self, preload=None)

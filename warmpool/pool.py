@@ -6,7 +6,7 @@ from typing import Self
 
 from warmpool.client import Zygote
 from warmpool.environment import Environment
-from warmpool.errors import PoolClosed
+from warmpool.errors import PoolClosed, ZygoteStartError
 from warmpool.process import Worker
 from warmpool.protocol import Request
 from warmpool.station import Station
@@ -33,12 +33,18 @@ class WarmPool:
     async def warm(self, environment: Environment, *, buffer: int | None = None) -> Zygote:
         """Have the environment's zygote ready and its workers parked; return the zygote.
 
-        `buffer` replaces the pool's own for this environment. Raises ZygoteStartError, PoolClosed.
+        Where a hot zygote cannot be had it is the one without the preload, and the log says why. `buffer` replaces the
+        pool's own for this environment. Raises ZygoteStartError, PoolClosed.
         """
         station = self._station(environment)
         if buffer is not None:
             station.set_buffer(buffer)
-        return await station.warm()
+        try:
+            return await station.warm()
+        except ZygoteStartError:
+            if environment.preload is None:
+                raise
+            return await self.warm(environment.base, buffer=buffer)
 
     async def take(self, environment: Environment, request: Request) -> Worker:
         """Return a worker that runs `request`: a parked one, else one forked, else, with a warning, one by exec.
@@ -57,10 +63,13 @@ class WarmPool:
         """End everything of one environment, as `close` does.
 
         With `keep_workers` only what is parked ends now, and the rest when the last worker that was taken has ended.
+        The last hot environment takes the one that it is forked from with it.
         """
         station = self._stations.pop(environment, None)
         if station is None:
             return
+        if environment.preload is not None and all(other.base != environment.base for other in self._hot()):
+            await self.retire(environment.base, keep_workers=keep_workers, grace_s=grace_s)
         if not keep_workers:
             await station.close(grace_s)
             return
@@ -80,10 +89,15 @@ class WarmPool:
         self._stations.clear()
         await asyncio.gather(*(station.close(grace_s) for station in stations))
 
+    def _hot(self) -> list[Environment]:
+        return [environment for environment in self._stations if environment.preload is not None]
+
     def _station(self, environment: Environment) -> Station:
         if self._closed:
             raise PoolClosed("the pool has been closed and starts no worker")
         station = self._stations.get(environment)
         if station is None:
-            station = self._stations[environment] = Station(environment, self._buffer, self._start_timeout_s)
+            base = self._station(environment.base) if environment.preload is not None else None
+            station = Station(environment, self._buffer, self._start_timeout_s, base=base)
+            self._stations[environment] = station
         return station

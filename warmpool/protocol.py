@@ -66,6 +66,14 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     remembered: dict[str, str | None]
 
 
+class Inherit(msgspec.Struct, frozen=True, kw_only=True):
+    """The payload of the request that makes a worker a hot zygote: what to run first, and what `Prepare` remembers."""
+
+    entry: str
+    payload: bytes
+    remembered: dict[str, str | None]
+
+
 class Fork(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Client to zygote: fork one worker. Without a request it is parked and waits for an `Adopt`.
 
@@ -123,9 +131,15 @@ ToZygote = Prepare | Fork
 ToClient = Ready | Forked | Refused | Exited
 
 _encode = msgspec.msgpack.Encoder().encode
+INHERIT = msgspec.msgpack.Decoder(Inherit)
 ZYGOTE_INBOX = msgspec.msgpack.Decoder(ToZygote)
 CLIENT_INBOX = msgspec.msgpack.Decoder(ToClient)
 WORKER_INBOX = msgspec.msgpack.Decoder(Adopt)
+
+
+def encode_inherit(message: Inherit) -> bytes:
+    """Return the payload that `INHERIT` reads."""
+    return _encode(message)
 
 
 def socketpair() -> tuple[socket.socket, socket.socket]:

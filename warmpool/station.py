@@ -23,8 +23,11 @@ _log = logging.getLogger(__name__)
 class Station:
     """Starts its zygote when first asked, or warmed. Everything runs in the event loop it was made in."""
 
-    def __init__(self, environment: Environment, buffer: int, start_timeout_s: float) -> None:
+    def __init__(
+        self, environment: Environment, buffer: int, start_timeout_s: float, *, base: "Station | None" = None
+    ) -> None:
         self.environment = environment
+        self._base = base  # the station of the zygote that a hot one is forked from
         self.zygote: Zygote | None = None
         self.parked: deque[Parked] = deque()
         self._buffer = buffer
@@ -124,6 +127,8 @@ class Station:
             try:
                 return await (await self.ready_zygote()).fork(request)
             except ZygoteStartError as failure:
+                if self._base is not None:
+                    return await self._base.take(request)
                 why = str(failure)
                 break
             except ZygoteDied as death:
@@ -136,7 +141,7 @@ class Station:
         await asyncio.sleep(after_s)
         started_at = self._loop.time()
         try:
-            zygote = await Zygote.start(self.environment, timeout_s=self._start_timeout_s)
+            zygote = await self._new_zygote()
         except ZygoteError as failure:
             self._starting = None
             self._failed(str(failure), served=False)
@@ -152,6 +157,12 @@ class Station:
         zygote.process.on_end(lambda: self._zygote_ended(zygote, earliest_next))
         self._refill()
         return zygote
+
+    async def _new_zygote(self) -> Zygote:
+        if self._base is None:
+            return await Zygote.start(self.environment, timeout_s=self._start_timeout_s)
+        base = await self._base.ready_zygote()
+        return await Zygote.heir(base, self.environment, timeout_s=self._start_timeout_s)
 
     def _zygote_ended(self, zygote: Zygote, earliest_next: float) -> None:
         if not self._is_retired:

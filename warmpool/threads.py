@@ -60,10 +60,14 @@ class Limits:
         return cls(cpu.find_quota_files(), _find_setters())
 
     def apply(self, environ: MutableMapping[str, str], num_workers: int) -> None:
-        """Give this process its share of the CPUs: the variables in `environ`, and the libraries that are loaded."""
+        """Give this process its share of the CPUs: the variables in `environ`, and the libraries that are loaded.
+
+        A zygote's have one thread each: where that is the share, they are left alone.
+        """
         planned = plan(environ, cpu.read_threads_per_worker(self._quota_files, num_workers))
         environ.update(planned)
-        self.set(planned)
+        if any(_count(value) != 1 for value in planned.values()):
+            self.set(planned)
 
     def set(self, planned: Mapping[str, str]) -> None:
         """Set the counts of a `plan` on the libraries that are loaded, and on torch, which tells its other threads."""

@@ -13,7 +13,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Collection
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from warmpool import descriptors, fresh, lifeline, protocol, threads
 
@@ -46,7 +46,7 @@ def run(request: protocol.Request, limits: threads.Limits) -> int:
     try:
         _apply(request, limits)
         fds = {name: fd for name, fd in request.fds.items() if name not in _STREAMS}
-        status = _resolve(request.entry)(request.payload, fds)
+        status = resolve(request.entry)(request.payload, fds)
         return 0 if status is None else operator.index(status)
     except SystemExit as wanted:
         return _status_of(wanted)
@@ -97,7 +97,8 @@ def _apply(request: protocol.Request, limits: threads.Limits) -> None:
     limits.apply(os.environ, request.num_workers)
 
 
-def _resolve(entry: str) -> Callable[[bytes, dict[str, int]], int | None]:
+def resolve(entry: str) -> Callable[..., Any]:
+    """Return what `package.module:function` names, imported if need be."""
     module, _, path = entry.partition(":")
     target: object = importlib.import_module(module)
     for name in path.split("."):

@@ -3,6 +3,9 @@
 Started by `launch` with the numbers of its socket and its lifeline as arguments, it reads `Prepare`, imports, answers
 `Ready`, and serves `Fork` until its client hangs up; it reaps its workers by pidfd and reports their ends. It has no
 event loop, no signal handler and no thread: whatever it had, every worker would have.
+
+A *hot* zygote is one of its workers that becomes a zygote in turn (`inherit`): it shares the imports, adds what a
+preload makes, and forks workers that have both.
 """
 
 import contextlib
@@ -43,16 +46,33 @@ class Zygote:
         gc.disable()
         sys.path[:0] = message.sys_path
         failed = self._import_all(protocol.from_memfd(fds[0]).decode().split())
-        fresh.settle()
-        self._remembered = message.remembered
-        self._limits = threads.Limits.find()
-        self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
-        gc.collect()
-        gc.freeze()
+        self._settle(message.remembered)
         hugepages.collapse_heap()  # before there is a worker, which would be left with the small pages for itself
         hazard = self._why_not_fork()
         ready = protocol.Ready(failed=failed, hazard=hazard, import_s=time.monotonic() - started_at)
         protocol.send(self._sock, ready)
+
+    def inherit(self, message: protocol.Inherit) -> None:
+        """Run the preload in this process, which was forked from a zygote, and say so."""
+        started_at = time.monotonic()
+        gc.disable()
+        try:
+            worker.resolve(message.entry)(message.payload)
+        except BaseException as error:
+            traceback.print_exc()
+            self._unfit, self._tested = f"{message.entry} failed: {type(error).__name__}: {error}", True
+        self._settle(message.remembered)
+        ready = protocol.Ready(failed={}, hazard=self._why_not_fork(), import_s=time.monotonic() - started_at)
+        protocol.send(self._sock, ready)
+
+    def _settle(self, remembered: dict[str, str | None]) -> None:
+        """Come to rest: what is here now is what every worker begins with."""
+        fresh.settle()
+        self._remembered = remembered
+        self._limits = threads.Limits.find()
+        self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
+        gc.collect()
+        gc.freeze()
 
     def serve(self) -> None:
         """Fork and reap until the client hangs up."""
@@ -161,6 +181,21 @@ def main() -> NoReturn:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def inherit(payload: bytes, fds: dict[str, int]) -> int:
+    """Be a hot zygote until the client hangs up: the entry of a worker that a zygote has forked to be one as well.
+
+    `payload` is an `Inherit`, `fds` holds "zygote", the socket to the client. Returns the exit status.
+    """
+    os.environ.update(threads.ONE_THREAD)
+    sock = socket.socket(fileno=fds["zygote"])
+    sock.set_inheritable(False)
+    zygote = Zygote(sock, lifeline.own())
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        zygote.inherit(protocol.INHERIT.decode(payload))
+        zygote.serve()
+    return 0
 
 
 def _flush() -> None:

@@ -21,8 +21,9 @@ from faas import settings
 from faas.clock import Clock, monotonic
 from faas.platform import logs
 from faas.preparation import Preparation
+from faas.revision import Revision
 from warmpool import cpu
-from warmpool.environment import Environment
+from warmpool.environment import Environment, Preload
 from warmpool.errors import WarmpoolError
 from warmpool.pool import WarmPool
 from warmpool.process import Worker
@@ -179,13 +180,9 @@ class Launcher:
     def _request(self, made: Instance, preparation: Preparation) -> Request:
         description = preparation.description
         order = process.Order(
-            target=description.target,
-            function=description.name,
+            revision=revision_of(preparation),
             instance_id=made.id,
-            revision=preparation.revision,
             ordered_at=made.ordered_at,
-            snapshot=preparation.snapshot,
-            digest=preparation.digest,
             grace_s=description.grace_period_s,
         )
         return Request(
@@ -203,8 +200,21 @@ def _let_go(made: Instance) -> None:
 
 
 def environment(preparation: Preparation) -> Environment:
-    """Return the zygote that an instance of this function is forked from."""
-    return Environment(modules=preparation.imports)
+    """Return the hot zygote that instances are forked from: one that has the imports, the code and the state."""
+    payload = msgspec.json.encode(revision_of(preparation))
+    return Environment(modules=preparation.imports, preload=Preload(entry="faas.revision:preload", payload=payload))
+
+
+def revision_of(preparation: Preparation) -> Revision:
+    """Return what instances made from this preparation serve."""
+    return Revision(
+        id=preparation.revision,
+        target=preparation.description.target,
+        function=preparation.name,
+        snapshot=preparation.snapshot,
+        digest=preparation.digest,
+        env=preparation.description.env,
+    )
 
 
 def _listening(address: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What a platform counts of its functions, as Prometheus reads it; instances count their own calls at their own routes."""
+"""What a platform counts of its functions, as Prometheus reads it; instances count their own calls themselves."""
 
 from __future__ import annotations
 

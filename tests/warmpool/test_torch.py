@@ -72,6 +72,7 @@ async def test_fk_02_parallel_operations_in_children_never_hang(torch_zygote, ru
         assert all(child.answer >= 2 for child in children)  # there really were threads
 
 
+@pytest.mark.slow
 async def test_fk_02_a_zygote_with_an_openmp_pool_is_not_forked(start, run):
     zygote = await start("works_on_two_threads")
     assert re.search(r"has \d threads and must have 1; .* [(]since the import of works_on_two_threads", zygote.hazard)

@@ -1,0 +1,83 @@
+"""One revision of a function in a process: its code loaded and its state thawed, ahead of need in a zygote, or at need.
+
+A hot zygote runs `preload`; an instance forked from it finds everything in place and calls `load` for nothing. An
+instance that was forked from a zygote without it, or started by exec, loads for itself: the same code runs either way.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import snapshot
+from faas import targets
+from faas.handler import Handler
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance serves: the code that `target` names, the frozen state, the environment variables of both.
+
+    `digest` is the snapshot's identity. Without a snapshot each instance runs `setup()`.
+    """
+
+    id: str
+    target: str
+    function: str
+    snapshot: str | None = None
+    digest: str | None = None
+    env: dict[str, str] = {}
+
+    def thaw(self) -> Any:
+        """Return the frozen state.
+
+        Raises:
+            SnapshotError: it does not thaw, or is not what it was.
+        """
+        assert self.snapshot is not None
+        return snapshot.thaw(Path(self.snapshot), expect_digest=self.digest).state
+
+
+class Loaded:
+    """A revision's handler in this process; `thawed` tells whether it has its state already."""
+
+    def __init__(self, revision: Revision) -> None:
+        os.environ.update(revision.env)
+        self.revision = revision
+        self.handler = Handler(next(f for f in targets.load(revision.target) if f.name == revision.function))
+        self.thawed = False
+
+    def thaw(self) -> None:
+        """Give the handler its frozen state; `after_thaw()` is left to each instance. Raises SnapshotError."""
+        self.handler.restore(self.revision.thaw())
+        self.thawed = True
+
+
+_preloaded: Loaded | None = None
+
+
+def preload(payload: bytes) -> None:
+    """Have the revision that `payload` (as JSON) says in this process, for all that are forked from it.
+
+    Raises:
+        TargetError: its code cannot be loaded.
+        SnapshotError: its state does not thaw.
+    """
+    global _preloaded
+    loaded = Loaded(msgspec.json.decode(payload, type=Revision))
+    if loaded.revision.snapshot is not None:
+        loaded.thaw()
+    _preloaded = loaded
+
+
+def load(revision: Revision) -> Loaded:
+    """Return the revision in this process: as it was preloaded, or its code loaded now.
+
+    Raises:
+        TargetError: its code cannot be loaded.
+    """
+    if _preloaded is not None and _preloaded.revision == revision:
+        return _preloaded
+    return Loaded(revision)

@@ -1,0 +1,31 @@
+"""What hot zygotes preload in these tests, and workers that tell what they find."""
+
+import json
+import os
+import threading
+
+HELD: dict[str, object] = {}
+
+
+def keep(payload: bytes) -> None:
+    HELD["payload"] = payload.decode()
+    HELD["made_in"] = os.getpid()
+    HELD["threads"] = os.environ["OMP_NUM_THREADS"]
+
+
+def fail(payload: bytes) -> None:
+    raise ValueError("this cannot be preloaded")
+
+
+def start_a_thread(payload: bytes) -> None:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+def leave(payload: bytes) -> None:
+    os._exit(4)
+
+
+def tell(payload: bytes, fds: dict[str, int]) -> None:
+    found = HELD | {"pid": os.getpid(), "parent": os.getppid(), "threads_here": os.environ.get("OMP_NUM_THREADS")}
+    with os.fdopen(fds["out"], "w") as out:
+        json.dump(found, out)
