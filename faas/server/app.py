@@ -1,4 +1,4 @@
-"""One instance as an ASGI application: its endpoints first and directly, everything else through starlette."""
+"""One instance as an ASGI application: its endpoints first, then what every instance has, each at one exact path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Container, Mapping
 from functools import cache, partial
 from typing import Any
 
-from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from faas.errors import SettingError
@@ -28,8 +27,8 @@ logger = logging.getLogger(__name__)
 def build(runtime: Runtime) -> ASGIApp:
     """Return the application of an instance. It serves from the start; until the instance is ready it says so.
 
-    The endpoint at `/` is at `/predict` too, where that is free. The function's middleware stands around the endpoints
-    alone: the probes do not depend on it.
+    The endpoint at `/` is at `/predict` too, where that is free; all is below `/f/NAME` as well, as on a platform.
+    The function's middleware stands around the endpoints alone: the probes do not depend on it.
 
     Raises:
         SettingError: an entry of `middleware` is neither an ASGI class nor a pair of one and its keywords.
@@ -40,13 +39,11 @@ def build(runtime: Runtime) -> ASGIApp:
         posts.setdefault("/predict", posts["/"])
     others = probes.Other(("POST", "OPTIONS"), ids)
     openapi = cache(partial(docs.openapi, runtime.function, runtime.version))
-    pages = probes.routes(runtime, ids, openapi, page.PAGE)
-    router = Router(
-        [*pages, *(Route(path, others) for path in posts)], redirect_slashes=False, default=probes.Other((), ids)
-    )
-    app = _plain(posts, router)
+    pages = probes.pages(runtime, ids, openapi, page.PAGE) | dict.fromkeys(posts, others)
+    router = _router(pages, probes.Other((), ids))
+    app, prefix = _plain(posts, router), f"/f/{runtime.function.name}"
     if not runtime.function.spec.middleware:
-        return app
+        return _below(prefix, app)
     for entry in reversed(runtime.function.spec.middleware):
         app = _around(entry, app)
 
@@ -58,7 +55,27 @@ def build(runtime: Runtime) -> ASGIApp:
         problem = Problem.of(error, debug=runtime.debug)
         await Answer.telling(problem, ids.of(headers.get(REQUEST_ID))).send(line.send, body)
 
-    return _wrapped(app, posts, router, fail)
+    return _below(prefix, _wrapped(app, posts, router, fail))
+
+
+def _router(pages: Mapping[str, ASGIApp], nothing: ASGIApp) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await pages.get(scope.get("path", ""), nothing)(scope, receive, send)
+
+    return app
+
+
+def _below(prefix: str, inner: ASGIApp) -> ASGIApp:
+    """Serve what is at a path at the same path below `prefix`, too."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(prefix):
+            rest = scope["path"][len(prefix) :]
+            if rest[:1] in ("", "/"):
+                scope = {**scope, "path": rest or "/"}
+        await inner(scope, receive, send)
+
+    return app
 
 
 def _plain(posts: Mapping[str, ASGIApp], router: ASGIApp) -> ASGIApp:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from faas import codec, metrics
 from faas.runtime import Runtime
@@ -60,8 +59,8 @@ class Other:
         await Answer.telling(problem, request_id, *more).send(send, body)
 
 
-def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes], docs: bytes) -> list[Route]:
-    """Return the routes of everything that is not an endpoint."""
+def pages(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes], docs: bytes) -> dict[str, ASGIApp]:
+    """Return everything that is not an endpoint, by path."""
 
     def live() -> Answer:
         return _state(200, {"live": True, "state": runtime.state})
@@ -72,7 +71,7 @@ def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes
     def measured() -> Answer:
         return Answer.of(metrics.CONTENT_TYPE, runtime.metrics.expose())
 
-    pages: dict[str, Callable[[], Answer]] = {
+    answers: dict[str, Callable[[], Answer]] = {
         "/livez": live,
         "/readyz": ready,
         "/healthz": ready,
@@ -80,7 +79,7 @@ def routes(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes
         "/openapi.json": lambda: Answer.of(media.JSON, openapi()),
         "/docs": lambda: Answer.of(b"text/html; charset=utf-8", docs),
     }
-    return [Route(path, Page(answer, ids)) for path, answer in pages.items()]
+    return {path: Page(answer, ids) for path, answer in answers.items()}
 
 
 def _readiness(runtime: Runtime) -> Answer:
