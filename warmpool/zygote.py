@@ -191,6 +191,7 @@ def inherit(payload: bytes, fds: dict[str, int]) -> int:
     os.environ.update(threads.ONE_THREAD)
     sock = socket.socket(fileno=fds["zygote"])
     sock.set_inheritable(False)
+    lifeline.hold(lifeline.own(), with_group=False)  # as in `main`
     zygote = Zygote(sock, lifeline.own())
     with contextlib.suppress(EOFError, BrokenPipeError):
         zygote.inherit(protocol.INHERIT.decode(payload))
