@@ -36,7 +36,16 @@ def decode(body: bytes, made: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.ValidationError as error:
         raise mismatch(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedBody(f"the body is not valid JSON: {error}") from None
+        raise MalformedBody(f"the body is not valid JSON: {_said(body, error)}") from None
+
+
+def _said(body: bytes, error: Exception) -> str:
+    """Return what is wrong with a body; the decoder calls a lone surrogate and an empty body truncated."""
+    if not body.strip():
+        return "it is empty"
+    if "truncated" in str(error) and b"\\ud" in body.lower():
+        return f"{error}, or it holds half of a surrogate pair"
+    return str(error)
 
 
 def decode_value(body: bytes) -> Any:

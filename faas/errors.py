@@ -3,6 +3,7 @@
 FaasError
 ├── SettingError            a setting is unknown, out of range or contradicts another (also a ValueError)
 ├── TargetError             a target names no function that can be loaded
+│   └── NotPrepared         a function could not be made ready: its own code, or what it needs, failed
 ├── StartFailed             an instance did not become ready: its load or its warm-up failed, or took too long
 ├── BadInput                the caller's input is wrong; handlers raise or return it too (also a ValueError)  422
 │   ├── SchemaMismatch      well-formed, but not what the signature says; names the field                     422
@@ -37,6 +38,10 @@ class TargetError(FaasError):
 
 class StartFailed(FaasError):
     """An instance did not become ready: its load or its warm-up failed, or took too long."""
+
+
+class NotPrepared(TargetError):
+    """A function could not be made ready: its own code, or what it needs, failed."""
 
 
 class BadInput(FaasError, ValueError):

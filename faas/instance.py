@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import socket
 import sys
 import time
@@ -71,6 +72,7 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
     `fds` holds "listen", a listening socket, and "control", a connected stream socket.
     """
     entered_at = time.monotonic()
+    _log_to_stderr()
     order = msgspec.json.decode(payload, type=Order)
     control = socket.socket(fileno=fds["control"])
     listen = socket.socket(fileno=fds["listen"])
@@ -86,6 +88,12 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
         raise
 
 
+def _log_to_stderr() -> None:
+    """Send what is logged to the function's log, by way of standard error, unless the user's code has seen to it."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each call to another function
+
+
 class _Instance:
     def __init__(self, order: Order, loaded: Loaded, phases: dict[str, float], tell: Callable[[Event], None]) -> None:
         self._order = order
@@ -99,6 +107,7 @@ class _Instance:
             version=order.revision.id,
             phases=phases,
             on_recycle=lambda: tell(Leaving()),
+            debug=settings.read().debug,
         )
         self._num_known = 0
 
@@ -138,6 +147,7 @@ class _Instance:
             loaded.handler.setup()
         loaded.handler.after_thaw()
         self._phases["thaw" if loaded.thawed else "setup"] = time.monotonic() - begun
+        self._runtime.metrics.snapshot_bytes = loaded.mapped_bytes
         gc.freeze()  # what is shared with the zygote or mapped is never scanned, and so never copied
 
     def _ready(self) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 OURS = ("faas", "snapshot", "warmpool", "deploy", "loadgen")
 """Our own packages, but for the ready handlers, which are written as users write theirs."""
 
+_INSTALL_FOLDERS = ("/site-packages/", "/dist-packages/")
 _HOME = Path(__file__).absolute().parents[1]
 
 
@@ -32,7 +33,9 @@ def installed() -> list[str]:
 def is_users(module: ModuleType) -> bool:
     """Tell whether a module was written by the user: it has a file, and the file lies in no installation."""
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and file.startswith("/") and not file.startswith(_installed_below())
+    if not isinstance(file, str) or not file.startswith("/"):
+        return False
+    return not file.startswith(_installed_below()) and not any(folder in file for folder in _INSTALL_FOLDERS)
 
 
 def _importable(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from faas.errors import TargetError
+from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
 
 Progress = Callable[[str], None]
@@ -29,7 +29,8 @@ async def prepare(target: str, store: Path, *, progress: Progress, force: bool =
     """Return the preparations of all functions that `target` names, made where one is missing or stale.
 
     Raises:
-        TargetError: the target cannot be loaded, or a function's `setup()` failed; the message holds why.
+        NotPrepared: the target cannot be loaded, or a function's `setup()` failed; the message holds why.
+        TargetError: there is no such target, or the store cannot be written.
     """
     from faas.targets import Target  # the light part of it: loads no user code here
 
@@ -89,7 +90,7 @@ async def _checked(made: dict[str, Any], task: dict[str, Any], progress: Progres
     unused = {"snapshot": None, "digest": None}
     try:
         checked = await _run({**task, "function": name}, progress)
-    except TargetError as error:
+    except NotPrepared as error:
         return {**unused, "reason": f"the state does not thaw: {error}"}
     if made["answers"] is not None and not _same(made["answers"], checked["answers"]):
         return {**unused, "reason": "the thawed state answers the examples differently"}
@@ -144,9 +145,9 @@ async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
             process.kill()
             await process.wait()
     if last["type"] == "failed":
-        raise TargetError("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x))
+        raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x))
     if last["type"] == "step":
-        raise TargetError(
+        raise NotPrepared(
             f"the process that makes {task['target']} ready ended with status {status} while {last['text']}"
         )
     return last

@@ -20,7 +20,7 @@ import msgspec
 
 import snapshot
 from faas import codec, instance, local, modules, targets
-from faas.errors import FaasError, TargetError
+from faas.errors import FaasError, SchemaMismatch, SettingError, TargetError
 from faas.function import Function
 from faas.handler import Handler
 from faas.preparation import Description, Origin, distribution_version, file_digest
@@ -114,10 +114,11 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     begun = time.monotonic()
     state = handler.setup()
     setup_s = time.monotonic() - begun
+    digest, reason, size = _freeze(function, state, task, report)  # before a call can change it
+    handler.after_thaw()
     answers = _answers(handler)
     imports = tuple(modules.installed())
     origin = _origin(imports)
-    digest, reason, size = _freeze(function, state, task, report)
     target = targets.Target.of(task.target).named(_attribute(function))
     return Made(
         description=Description.of(function, target.text),
@@ -168,8 +169,15 @@ def _answers(handler: Handler) -> list[str] | None:
     examples = handler.function.spec.warmup
     if examples is None:
         return None
-    endpoint = handler.function.main
-    return [_answer(handler, endpoint.signature.convert(example)) for example in examples]
+    return [_answer(handler, _example(handler.function, index)) for index in range(len(examples))]
+
+
+def _example(function: Function, index: int) -> dict[str, Any]:
+    assert function.spec.warmup is not None
+    try:
+        return function.main.signature.convert(function.spec.warmup[index])
+    except SchemaMismatch as error:
+        raise SettingError(f"{function.name}: warmup[{index}] does not fit: {error}, at {error.field}") from None
 
 
 def _answer(handler: Handler, kwargs: dict[str, Any]) -> str:

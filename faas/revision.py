@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 import snapshot
 from faas import targets
 from faas.handler import Handler
+from snapshot import Thawed
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,14 +30,14 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     env: dict[str, str] = {}
 
-    def thaw(self) -> Any:
-        """Return the frozen state.
+    def thaw(self) -> Thawed:
+        """Return the frozen state, mapped.
 
         Raises:
             SnapshotError: it does not thaw, or is not what it was.
         """
         assert self.snapshot is not None
-        return snapshot.thaw(Path(self.snapshot), expect_digest=self.digest).state
+        return snapshot.thaw(Path(self.snapshot), expect_digest=self.digest)
 
 
 class Loaded:
@@ -48,10 +48,13 @@ class Loaded:
         self.revision = revision
         self.handler = Handler(next(f for f in targets.load(revision.target) if f.name == revision.function))
         self.thawed = False
+        self.mapped_bytes = 0
 
     def thaw(self) -> None:
         """Give the handler its frozen state; `after_thaw()` is left to each instance. Raises SnapshotError."""
-        self.handler.restore(self.revision.thaw())
+        thawed = self.revision.thaw()
+        self.handler.restore(thawed.state)
+        self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
 
 

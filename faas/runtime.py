@@ -31,8 +31,7 @@ class Runtime:
     """The composition of one instance. Everything here belongs to the event loop's thread.
 
     `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one puts
-    it there, `load` included. `on_recycle` is called once, after `recycle_after` calls. `snapshot_bytes` is the size of
-    what it is thawed from.
+    it there, `load` included. `on_recycle` is called once, after `recycle_after` calls.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Runtime:
         instance_id: str,
         version: str,
         phases: dict[str, float] | None = None,
-        snapshot_bytes: int = 0,
         on_recycle: Callable[[], None] | None = None,
         debug: bool = False,
         clock: Clock = monotonic,
@@ -60,7 +58,6 @@ class Runtime:
         self.thread = ModelThread(f"model {function.name}")
         self.engines: dict[str, Engine] = {}
         self.metrics = _metrics(function, version, clock)
-        self.metrics.snapshot_bytes = snapshot_bytes
         self.metrics.start_phases_s = self.phases
         self._state: State = "starting"
         self._on_recycle = on_recycle

@@ -148,14 +148,20 @@ class Signature:
         return codec.encode(dict(kwargs))
 
     def answer(self, body: bytes) -> Any:
-        """Read one JSON answer (or event) as the type that the handler returns, where it is of that type.
+        """Read one JSON answer (or event) as the type that the handler returns.
 
-        It need not be: a NaN among floats has become null.
+        Where a null stands for a NaN or an infinity of the handler's, the answer is what JSON says.
+
+        Raises:
+            MalformedBody: not JSON.
+            SchemaMismatch: JSON of another type.
         """
         try:
             return codec.decode_value(body) if self.returns is None else codec.decode(body, codec.decoder(self.returns))
-        except SchemaMismatch:
-            return codec.decode_value(body)
+        except SchemaMismatch as error:
+            if "Expected `float`, got `null`" in str(error):
+                return codec.decode_value(body)
+            raise
 
     def collate(self) -> dict[str, Callable[[list[Any]], Any]]:
         """Return, for each parameter that is an array, how a batch's items are stacked."""
@@ -224,7 +230,7 @@ def _compiled(signature: Signature, name: str) -> Signature:
             body = codec.decoder(_body_struct(parameters, name))
             bare = codec.decoder(single.type) if single is not None else None
             check = _nested_check(parameters)
-    except (TypeError, NotImplementedError) as error:
+    except (TypeError, NotImplementedError, NameError) as error:
         raise SettingError(f"{name}: an annotation cannot be read from JSON: {error}") from None
     object.__setattr__(signature, "_body", body)
     object.__setattr__(signature, "_bare", bare)

@@ -62,6 +62,8 @@ def describe(error: Exception) -> tuple[str, str, int]:
 
 
 def _ours(error: errors.FaasError) -> tuple[str, str, int]:
+    if isinstance(error, errors.NotPrepared):
+        return str(error), "correct it, then give the same command again", WORK_FAILED
     if isinstance(error, errors.TargetError):
         then = _A_TARGET if error.__cause__ is None else "correct it, then give the same command again"
         return str(error), then, CALL_WAS_WRONG

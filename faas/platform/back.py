@@ -9,37 +9,34 @@ import asyncio
 import fcntl
 import socket
 import termios
-from typing import Protocol
 
-from faas.platform.breaker import Endpoint
+from faas.platform.breaker import Caller, Endpoint
 
 _RECEIVE_BYTES = 64 * 1024
 _MAX_PIECES = 16
 
 
-class Caller(Protocol):
-    """Who uses a connection for a request."""
-
-    def received(self, data: bytes) -> None:
-        """The next bytes from the instance."""
-
-    def lost(self, *, unread: bool) -> None:
-        """The instance closed the connection; `unread` where it had not read what was sent last."""
-
-    def drained(self) -> None:
-        """What was to be sent has been sent."""
-
-
 class BackConnection:
     """One connection to `endpoint`, idle while it has no `caller`. Opening it raises OSError."""
 
-    __slots__ = ("_address", "_loop", "_out", "_sock", "_write_failed", "caller", "endpoint", "is_paused")
+    __slots__ = (
+        "_address",
+        "_loop",
+        "_out",
+        "_sock",
+        "_write_failed",
+        "caller",
+        "endpoint",
+        "is_congested",
+        "is_paused",
+    )
 
     def __init__(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop) -> None:
         self.endpoint = endpoint
         self.caller: Caller | None = None
         self._loop = loop
         self._out = bytearray()
+        self.is_congested = False
         self.is_paused = False
         self._write_failed = False
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -53,7 +50,7 @@ class BackConnection:
 
     @property
     def num_buffered_bytes(self) -> int:
-        """How much waits for the instance to read: more than nothing where it does not keep up."""
+        """How much waits for the instance to read."""
         return len(self._out)
 
     def begin(self, caller: Caller, data: bytes) -> None:
@@ -67,7 +64,7 @@ class BackConnection:
         """Send on, as fast as the instance reads. What it does not want to read any more is dropped."""
         if self._write_failed:
             return
-        if self._out:
+        if self.is_congested:
             self._out += data
             return
         try:
@@ -95,7 +92,7 @@ class BackConnection:
     def give_back(self) -> None:
         """The request is over, the answer read to its end: idle from now on."""
         self.caller = None
-        if self.endpoint.is_retired or self._out or self._write_failed:
+        if self.endpoint.is_retired or self.is_congested or self._write_failed:
             self.close()
             return
         if self.is_paused:
@@ -109,7 +106,7 @@ class BackConnection:
             return
         if not self.is_paused:
             self._loop.remove_reader(self._sock)
-        if self._out:
+        if self.is_congested:
             self._loop.remove_writer(self._sock)
         self._sock.close()
         self.endpoint.connections.discard(self)
@@ -121,6 +118,7 @@ class BackConnection:
         self._lost(unread=unread[0] > 0)
 
     def _keep(self, rest: memoryview) -> None:
+        self.is_congested = True
         self._out += rest
         self._loop.add_writer(self._sock, self._writable)
 
@@ -134,6 +132,7 @@ class BackConnection:
             num_sent = len(self._out)
         del self._out[:num_sent]
         if not self._out:
+            self.is_congested = False
             self._loop.remove_writer(self._sock)
             if self.caller is not None:
                 self.caller.drained()

@@ -15,11 +15,41 @@ UNLIMITED = 2**31
 _FIRST_AVAILABLE_UP_TO = 3  # hard limits up to this fill one instance before the next
 
 
+class Caller(Protocol):
+    """Who uses a connection for a request."""
+
+    def received(self, data: bytes) -> None:
+        """The next bytes from the instance."""
+
+    def lost(self, *, unread: bool) -> None:
+        """The instance closed the connection; `unread` where it had not read what was sent last."""
+
+    def drained(self) -> None:
+        """What was to be sent has been sent."""
+
+
 class Connection(Protocol):
-    """An open connection to an instance."""
+    """An open connection to an instance, idle or with a caller."""
+
+    is_congested: bool  # the instance does not keep up with what is sent to it
+
+    def begin(self, caller: Caller, data: bytes) -> None:
+        """Send the beginning of a request. Raises OSError where not one byte of it has left."""
+
+    def send(self, data: bytes) -> None:
+        """Send on."""
+
+    def pause(self) -> None:
+        """Read no more for now."""
+
+    def resume(self) -> None:
+        """Read again."""
+
+    def give_back(self) -> None:
+        """The request is over, the answer read to its end: idle from now on."""
 
     def close(self) -> None:
-        """Close it; nobody uses it."""
+        """Close it at once; its caller hears nothing more."""
 
     def instance_died(self) -> None:
         """Nothing more will come of it: fail who uses it."""
@@ -99,7 +129,7 @@ class Capacity:
         self._rng = rng or random.Random()
         self._endpoints: list[Endpoint] = []
         self._waiting: OrderedDict[Waiter, None] = OrderedDict()
-        self._next = 0
+        self._last = -1  # where round robin has been last
         self._is_granting = False
         self._take = self._policy()
 
@@ -158,9 +188,13 @@ class Capacity:
         self.concurrency.enter()
         return None if self._waiting else self._take()
 
-    def leave(self) -> None:
-        """A request is over, whatever became of it."""
+    def leave(self, endpoint: Endpoint | None) -> None:
+        """A request is over, whatever became of it: `release` what it had."""
         self.concurrency.leave()
+        if endpoint is not None:
+            endpoint.in_flight -= 1
+            if endpoint.is_retired or self._waiting:
+                self._freed(endpoint)
 
     def acquire(self) -> Endpoint | None:
         """An instance with room, to be released after use; None where there is none or others wait already."""
@@ -169,10 +203,7 @@ class Capacity:
     def release(self, endpoint: Endpoint) -> None:
         """A request to `endpoint` is over."""
         endpoint.in_flight -= 1
-        if endpoint.is_retired:
-            endpoint.tell_if_drained()
-        if self._waiting:
-            self._grant()
+        self._freed(endpoint)
 
     def hold(self, waiter: Waiter, *, first: bool = False) -> bool:
         """Wait for an instance, `first` before all others since it has waited already. False if the queue is full."""
@@ -196,6 +227,10 @@ class Capacity:
     def _take_out(self, endpoint: Endpoint) -> None:
         if endpoint in self._endpoints:
             self._endpoints.remove(endpoint)
+
+    def _freed(self, endpoint: Endpoint) -> None:
+        endpoint.tell_if_drained()
+        self._grant()
 
     def _grant(self) -> None:
         """Send those who wait, in their order, while an instance has room."""
@@ -228,11 +263,10 @@ class Capacity:
     def _take_next(self) -> Endpoint | None:
         """Round robin; an instance without room is passed over."""
         endpoints = self._endpoints
-        for step in range(len(endpoints)):
-            at = (self._next + step) % len(endpoints)
-            endpoint = endpoints[at]
+        for _ in endpoints:
+            self._last = (self._last + 1) % len(endpoints)
+            endpoint = endpoints[self._last]
             if endpoint.in_flight < endpoint.limit:
-                self._next = at + 1
                 endpoint.in_flight += 1
                 return endpoint
         return None

@@ -3,11 +3,11 @@
 import asyncio
 import errno
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Protocol
 
 from faas.errors import DeadlineExceeded, QueueFull, Unavailable
 from faas.platform.back import BackConnection
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity, Connection, Endpoint
 from faas.platform.request_head import Held, RequestHead
 from faas.platform.response import ResponseReader
 from faas.platform.routing import Router, Target
@@ -53,29 +53,53 @@ class Front(Protocol):
 class Exchange:
     """A request, held or forwarded. Its connection starts it when those before it are answered."""
 
-    is_started = False
-    is_tunnel = False
-    is_local = True  # it concerns no function
-    has_answered = False  # the client has seen some of the answer
-    _may_replay = False  # `_body` is all of it that was sent, and in one piece with the head
-    _path = b""
+    __slots__ = (
+        "_back",
+        "_body",
+        "_capacity",
+        "_closes",
+        "_endpoint",
+        "_front",
+        "_held",
+        "_held_since_s",
+        "_is_over",
+        "_may_replay",
+        "_path",
+        "_reader",
+        "_timer",
+        "_tries",
+        "has_answered",
+        "head",
+        "is_complete",
+        "is_local",
+        "is_started",
+        "is_tunnel",
+        "request_id",
+    )
+
     _capacity: Capacity  # set when it starts, unless it concerns no function
     _reader: ResponseReader  # set with the first connection to an instance
-    _endpoint: Endpoint | None = None
-    _back: BackConnection | None = None
-    _closes = False
-    _is_over = False
-    _held_since_s = 0.0
-    _held: Held | None = None
-    _timer: asyncio.TimerHandle | None = None
-    _tries = 0
 
     def __init__(self, front: Front, head: RequestHead, body: bytes, is_complete: bool) -> None:
         self.head = head
+        self.request_id = head.request_id or front.ids.of(None)
         self.is_complete = is_complete  # the request has arrived whole
+        self.is_started = False
+        self.is_local = True  # it concerns no function
+        self.is_tunnel = False
+        self.has_answered = False  # the client has seen some of the answer
         self._front = front
         self._body = body  # what has arrived and may have to be sent, or sent again
-        self.request_id = head.request_id or front.ids.of(None)
+        self._may_replay = False  # it is all that was sent, and was sent in one piece with the head
+        self._path = b""
+        self._endpoint: Endpoint | None = None
+        self._back: Connection | None = None
+        self._closes = False
+        self._is_over = False
+        self._held: Held | None = None
+        self._held_since_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._tries = 0
 
     # The client's side.
 
@@ -83,7 +107,7 @@ class Exchange:
     def wants_body(self) -> bool:
         """Whether more of the request may be read from the client now."""
         if self._back is not None:
-            return self._back.num_buffered_bytes == 0
+            return not self._back.is_congested
         return len(self._body) < _MAX_HELD_BODY_BYTES
 
     def start(self) -> None:
@@ -181,7 +205,7 @@ class Exchange:
         while True:
             is_new = not endpoint.idle
             try:
-                back = BackConnection(endpoint, front.loop) if is_new else cast(BackConnection, endpoint.idle.pop())
+                back = endpoint.idle.pop() if endpoint.idle else BackConnection(endpoint, front.loop)
             except OSError as error:
                 self._no_connection(error)
                 return
@@ -201,7 +225,7 @@ class Exchange:
             self._forget_body()
         if not front.keeps_up:
             back.pause()
-        if back.num_buffered_bytes or not front.is_reading:
+        if back.is_congested or not front.is_reading:
             front.flow()
 
     def _no_connection(self, error: OSError) -> None:
@@ -269,6 +293,8 @@ class Exchange:
 
     def _finish(self) -> None:
         """The answer is complete."""
+        if self._endpoint is not None:
+            self._endpoint.num_answered += 1
         self._end(keep_back=self._reader.is_reusable and self.is_complete)
         self._front.done(close=self._closes)
 
@@ -287,7 +313,7 @@ class Exchange:
         self._front.answer(self, LocalAnswer(problem.status, problem=problem))
 
     def _end(self, *, keep_back: bool) -> None:
-        """Give back all that the exchange holds."""
+        """Give back all that it holds: the connection before the instance, so that who waits for that one finds it."""
         self._is_over = True
         self._body = b""
         if self.is_local:
@@ -296,16 +322,6 @@ class Exchange:
             self._timer.cancel()
             self._timer = None
             self._capacity.withdraw(self)
-        self._let_go(keep_back=keep_back)
-        self._capacity.leave()
-
-    def _forget_body(self) -> None:
-        """What was sent is not to be sent again."""
-        self._may_replay = False
-        self._body = b""
-
-    def _let_go(self, *, keep_back: bool = False) -> None:
-        """Give back the connection, then the instance, so that who waits for it finds the connection."""
         back, endpoint = self._back, self._endpoint
         self._back = self._endpoint = None
         if back is not None:
@@ -313,6 +329,18 @@ class Exchange:
                 back.give_back()
             else:
                 back.close()
+        self._capacity.leave(endpoint)
+
+    def _let_go(self) -> None:
+        """Give up this instance, to try another."""
+        back, endpoint = self._back, self._endpoint
+        self._back = self._endpoint = None
+        if back is not None:
+            back.close()
         if endpoint is not None:
-            endpoint.num_answered += keep_back
             self._capacity.release(endpoint)
+
+    def _forget_body(self) -> None:
+        """What was sent is not to be sent again."""
+        self._may_replay = False
+        self._body = b""

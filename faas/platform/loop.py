@@ -155,7 +155,7 @@ class ScalingLoop:
         """Measure, decide and act. Returns the seconds until the next step, None where only a wake-up brings it."""
         held = self.capacity.num_held
         if not self._awake:
-            if not held and not self.instances and self._settings.min_scale == 0 and self._floor == 0:
+            if not held and not self.instances and self._least == 0:
                 return None
             self._awake = True
             self.capacity.concurrency.report()  # what came before it was looked at is no load
@@ -173,7 +173,8 @@ class ScalingLoop:
                 self._decide_at = min(self._decide_at, again_at)
         self._converge(max(self._activity.scale, self._floor_now(now)))
         self._kill_stuck(now)
-        if not self.instances and not held and self._activity.scale == 0 and self._floor == 0:
+        at_rest = self._activity.scale == 0 or self._backoff.wait_s(now) > 0  # nobody is there to be disappointed
+        if not self.instances and not self.capacity.num_held and at_rest and self._least == 0:
             self._forget()
             return None
         return max(0.0, min(self._report_at, self._decide_at) - now)
@@ -184,6 +185,11 @@ class ScalingLoop:
         settlement, self._activity = settle(inputs, decision, self._activity, now)
         self._activity = replace(self._activity, scale=settlement.scale)
         return settlement.again_at_s
+
+    @property
+    def _least(self) -> int:
+        """Instances to have whatever the load."""
+        return max(self._settings.min_scale, self._floor)
 
     def _floor_now(self, now: float) -> int:
         if now >= self._floor_until:
@@ -249,8 +255,9 @@ class ScalingLoop:
             return
         lived_s = now - made.ready_at if made.ready_at is not None else 0.0
         served = lived_s >= SOUND_AFTER_S or (endpoint is not None and endpoint.num_answered > 0)
-        self.failure = made.failure or f"{made.id} ended with status {made.status}"
-        self.log.write(made.id, f"faas: {self.failure}")
+        why = made.failure or f"{made.id} ended with status {made.status}"
+        self.log.write(made.id, *f"faas: {why}".splitlines())
+        self.failure = why.splitlines()[-1]  # the rest of it, of the user's own files, is for the log alone
         self._backoff = self._backoff.after(served=served, now=now)
 
     def _drain(self, made: Instance, grace_s: float) -> None:

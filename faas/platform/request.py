@@ -59,16 +59,10 @@ class RequestReader:
         while data and not self.is_paused:
             if self._after_head is not None:
                 data = self._after_head(data)
-                continue
-            end = data.find(b"\r\n\r\n") + 4
-            if end < 4 or self._parser is not None or data[0] in b"\r\n":
-                data = self._gather_head(data)
-                continue
-            raw = data[:end]
-            if raw != self._raw:
-                self._check(httptools.HttpRequestParser(self), raw)
-                self._read_head(raw)
-            data = self._begin(data[end:])
+            elif self._raw and self._parser is None and data.startswith(self._raw):
+                data = self._begin(data[len(self._raw) :])
+            else:
+                data = self._take_head(data)
         self._rest = data
 
     def pause(self) -> None:
@@ -98,8 +92,8 @@ class RequestReader:
         except httptools.HttpParserError as error:
             raise WireError(400, f"not a well-formed HTTP/1.1 request: {error}") from None
 
-    def _gather_head(self, data: bytes) -> bytes:
-        """Take what `data` has of a head that comes in pieces; return what follows it."""
+    def _take_head(self, data: bytes) -> bytes:
+        """Take a head, or what `data` has of it; return what follows."""
         if self._parser is None:
             data = data.lstrip(b"\r\n")  # empty lines between requests are allowed
             if not data:
@@ -142,7 +136,8 @@ class RequestReader:
             self._left, self._after_head = length - len(data), self._feed_sized
             self._sink.request_began(head, data, is_complete=False)
             return b""
-        self._end()
+        if not head.keep_alive:
+            self._after_head = _ignore
         self._sink.request_began(head, data[:length], is_complete=True)
         return data[length:]
 

@@ -36,8 +36,8 @@ class Held(NamedTuple):
 
     def encode(self) -> bytes:
         """The headers that tell an instance."""
-        waited = b"%b: %.3f\r\n" % (ACTIVATE_MS, self.total_ms)
-        return waited + COLD + b": 1\r\n" if self.is_cold else waited
+        waited = b"\r\n%b: %.3f" % (ACTIVATE_MS, self.total_ms)
+        return b"%b\r\n%b: 1" % (waited, COLD) if self.is_cold else waited
 
 
 class RequestHead:
@@ -60,17 +60,18 @@ class RequestHead:
     def encode(self, path: bytes, body: bytes, request_id: bytes, held: Held | None) -> bytes:
         """The head as an instance gets it, for `path`, and what there is of the body."""
         version = b" HTTP/1.0" if self.is_http10 else b" HTTP/1.1"
-        extra = b"\r\n"
+        parts = [self.method, b" ", path, version, self.lines]
         if not self.request_id:
-            extra = b"\r\n%b: %b\r\n" % (REQUEST_ID, request_id)
+            parts += (b"\r\nx-request-id: ", request_id)
         if self.upgrade:
-            extra += b"connection: upgrade\r\nupgrade: %b\r\n" % self.upgrade
+            parts += (b"\r\nconnection: upgrade\r\nupgrade: ", self.upgrade)
         if self.timeout_ms is not None:
             left_ms = self.timeout_ms - (held.total_ms if held else 0.0)
-            extra += b"%b: %d\r\n" % (TIMEOUT_MS, max(1.0, left_ms))
+            parts.append(b"\r\n%b: %d" % (TIMEOUT_MS, max(1.0, left_ms)))
         if held is not None:
-            extra += held.encode()
-        return b"".join((self.method, b" ", path, version, self.lines, extra, b"\r\n", body))
+            parts.append(held.encode())
+        parts += (b"\r\n\r\n", body)
+        return b"".join(parts)
 
 
 def read_request_head(raw: bytes, peer: bytes) -> RequestHead:

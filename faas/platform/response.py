@@ -9,7 +9,6 @@ import re
 from faas.platform.chunks import ChunkScanner
 from faas.platform.wire import MAX_HEAD_BYTES, WireError
 
-_STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])[ \r]")
 _FRAMING = re.compile(  # in a head in lower case
     rb"\r\n(?=[ctkpu])(content-length|transfer-encoding|connection|keep-alive|proxy-connection|upgrade)[ \t]*:"
     rb"[ \t]*([^\r\n]*)"
@@ -25,17 +24,28 @@ class ResponseReader:
     connection has left HTTP.
     """
 
-    status = 0
-    is_done = False
-    is_reusable = False
-    is_upgraded = False
-    _head = b""
-    _left = 0
-    _chunks: ChunkScanner | None = None
+    __slots__ = (
+        "_chunks",
+        "_head",
+        "_is_head",
+        "_left",
+        "_may_upgrade",
+        "is_done",
+        "is_reusable",
+        "is_upgraded",
+        "status",
+    )
 
-    def __init__(self, *, is_head: bool, may_upgrade: bool = False) -> None:
+    def __init__(self, *, is_head: bool, may_upgrade: bool) -> None:
         self._is_head = is_head
         self._may_upgrade = may_upgrade
+        self._head = b""  # as far as it has arrived
+        self._left = 0
+        self._chunks: ChunkScanner | None = None
+        self.status = 0
+        self.is_done = False
+        self.is_reusable = False
+        self.is_upgraded = False
 
     @property
     def ends_with_connection(self) -> bool:
@@ -63,40 +73,43 @@ class ResponseReader:
             data = data[end:]
         if not data:
             return out
+        if len(data) == self._left:  # the whole of a short body
+            self._left, self.is_done = 0, True
+            return out + data
         return out + self._body(data)
 
     def _take_head(self, head: bytes, close: bool) -> bytes:
-        match = _STATUS.match(head)
-        if match is None:
+        version, code = head[:9], head[9:12]
+        if version not in (b"HTTP/1.1 ", b"HTTP/1.0 ") or not code.isdigit() or head[12:13] not in (b" ", b"\r"):
             raise WireError(502, "the instance sent an answer that is not HTTP/1.1")
-        status = int(match[2])
-        if status < 200 and status != 101:
+        if code == b"101":
+            return self._change_protocol(head)
+        if code < b"200":
             return head
+        self.is_reusable = version == b"HTTP/1.1 "
         framing = _FRAMING.findall(head.lower())
-        if len(framing) == 1 and framing[0][0] == b"content-length":
-            self._left = _length(framing[0][1])
-            self.is_reusable = match[1] == b"1"
+        if len(framing) == 1 and framing[0][0] == b"content-length" and framing[0][1].isdigit():
+            self._left = int(framing[0][1])
             self.is_done = self._left == 0
         else:
-            self._read_framing(framing, is_http11=match[1] == b"1")
-        if status == 101:
-            if not self._may_upgrade:
-                raise WireError(502, "the instance changed the protocol though nobody asked it to")
-            self.status, self.is_upgraded = status, True
-            return head
-        if self._is_head or status in (204, 304):
+            self._read_framing(framing)
+            head = _without_hop_headers(head)
+        if self._is_head or code in (b"204", b"304"):
             self.is_done, self._left, self._chunks = True, 0, None
         elif self._left == _UNTIL_CLOSE:
             self.is_reusable, close = False, True
-        self.status = status
-        if len(framing) != 1:
-            head = _without_hop_headers(head)
+        self.status = int(code)
         return head[:-2] + b"connection: close\r\n\r\n" if close else head
 
-    def _read_framing(self, framing: list[tuple[bytes, bytes]], *, is_http11: bool) -> None:
+    def _change_protocol(self, head: bytes) -> bytes:
+        if not self._may_upgrade:
+            raise WireError(502, "the instance changed the protocol though nobody asked it to")
+        self.status, self.is_upgraded = 101, True
+        return head
+
+    def _read_framing(self, framing: list[tuple[bytes, bytes]]) -> None:
         """Where the body ends and whether the connection outlives it, from more or fewer headers than a length."""
         self._left = _UNTIL_CLOSE
-        self.is_reusable = is_http11
         for name, value in framing:
             if name == b"content-length":
                 if self._left not in (_UNTIL_CLOSE, _length(value)):

@@ -283,6 +283,8 @@ def test_leaving_is_accounted_for() -> None:
     capacity, made = capacity_of(1, 1)
     assert capacity.enter() is made[0]
     assert capacity.concurrency.current == 1
-    capacity.release(made[0])
-    capacity.leave()
+    capacity.leave(made[0])
+    assert capacity.concurrency.current == made[0].in_flight == 0
+    capacity.enter()
+    capacity.leave(None)
     assert capacity.concurrency.current == 0
