@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import click
@@ -12,6 +12,7 @@ from faas import address, names, settings
 from faas.cli import listing
 from faas.cli.control import Control
 from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.errors import RemoteError
 from faas.platform.logs import Line, LogFile
 from faas.settings import Settings
 
@@ -27,9 +28,11 @@ def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
     """Show the last lines that the function NAME printed, of all its instances. What is past is shown without a
     platform too."""
     name, found = names.label(name), settings.read()
-    if follow or address.read_record(found) is not None:
-        encoded = Control().lines(f"/functions/{name}/logs?follow={int(follow)}&lines={lines}")
-        shown: Iterable[Line] = (_LINES.decode(line) for line in encoded)
+    shown: Iterable[Line]
+    if follow:
+        shown = _told(name, lines, follow=True)
+    elif address.read_record(found) is not None:
+        shown = _of_running(name, lines, found)
     else:
         shown = _past(name, lines, found)
     try:
@@ -37,6 +40,21 @@ def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
             click.echo(msgspec.json.encode(line) if as_json else f"{line.time} {line.instance} {line.text}")
     except KeyboardInterrupt:
         return
+
+
+def _told(name: str, num_lines: int, *, follow: bool) -> Iterator[Line]:
+    for line in Control().lines(f"/functions/{name}/logs?follow={int(follow)}&lines={num_lines}"):
+        yield _LINES.decode(line)
+
+
+def _of_running(name: str, num_lines: int, found: Settings) -> list[Line]:
+    """Return what the platform tells; of a function that it does not serve now, what was kept when it did."""
+    try:
+        return list(_told(name, num_lines, follow=False))
+    except RemoteError:
+        if not LogFile(found.logs, name).path.is_file():
+            raise
+        return _past(name, num_lines, found)
 
 
 def _past(name: str, num_lines: int, found: Settings) -> list[Line]:

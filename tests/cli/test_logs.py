@@ -54,6 +54,16 @@ def test_an_unknown_function_is_a_wrong_call(faas: Faas, home: Path) -> None:
     assert outcome.err.startswith("error: no function 'x' here\n")
 
 
+def test_what_a_running_platform_served_once_is_shown_still(faas: Faas, home: Path) -> None:
+    async def answer(_: Seen) -> Response:
+        return refusal(404, "no function 'x' here")
+
+    LogFile(home / "logs", "x").write("x-1", "past")
+    with controlled(home, answer):
+        outcome = faas("logs", "x")
+    assert outcome.out.endswith(" x-1 past\n")
+
+
 def test_what_is_past_is_shown_without_a_platform(faas: Faas, home: Path) -> None:
     log = LogFile(home / "logs", "embed")
     for text in ("one", "two", "three"):
