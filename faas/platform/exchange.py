@@ -268,7 +268,7 @@ class Exchange:
             return
         if out:
             front.send(out)
-            self.has_answered = reader.status != 0
+            self.has_answered = reader.status != b""
         if reader.is_done:
             self._finish()
         elif reader.is_upgraded and not self.is_tunnel:

@@ -18,7 +18,7 @@ _UNTIL_CLOSE = -1
 
 
 class ResponseReader:
-    """Reads one answer. `status` is 0 until its head is complete.
+    """Reads one answer. `status` is empty until its head is complete.
 
     `is_reusable` says whether the connection may carry another request when `is_done`; `is_upgraded` that the
     connection has left HTTP.
@@ -42,7 +42,7 @@ class ResponseReader:
         self._head = b""  # as far as it has arrived
         self._left = 0
         self._chunks: ChunkScanner | None = None
-        self.status = 0
+        self.status = b""
         self.is_done = False
         self.is_reusable = False
         self.is_upgraded = False
@@ -98,13 +98,13 @@ class ResponseReader:
             self.is_done, self._left, self._chunks = True, 0, None
         elif self._left == _UNTIL_CLOSE:
             self.is_reusable, close = False, True
-        self.status = int(code)
+        self.status = code
         return head[:-2] + b"connection: close\r\n\r\n" if close else head
 
     def _change_protocol(self, head: bytes) -> bytes:
         if not self._may_upgrade:
             raise WireError(502, "the instance changed the protocol though nobody asked it to")
-        self.status, self.is_upgraded = 101, True
+        self.status, self.is_upgraded = b"101", True
         return head
 
     def _read_framing(self, framing: list[tuple[bytes, bytes]]) -> None:
