@@ -12,7 +12,7 @@ from faas.server.headers import RequestIds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivatorSettings:
-    """`keep_alive_s` is how long a client may send nothing, longer than common balancers reuse a connection.
+    """`keep_alive_s` is how long a client may send or read nothing; longer than common balancers keep a connection.
 
     `linger_s` is how long it may go on sending after an answer that it should read first. Raises SettingError.
     """

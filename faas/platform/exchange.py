@@ -152,7 +152,7 @@ class Exchange:
 
     def abandon(self) -> None:
         """The client has left: the instance sees its connection close, a place in the queue is given up."""
-        if self._is_over or not self.is_started:
+        if self._is_over or self.is_local:
             return
         if not self.is_tunnel:
             self._capacity.counts.cancelled += 1
@@ -177,11 +177,11 @@ class Exchange:
     def _hold(self, *, first: bool) -> None:
         """Wait for an instance, until the deadline."""
         capacity = self._capacity
-        if self._held is None:
-            capacity.counts.held += 1
-            capacity.counts.cold += capacity.is_at_zero
-        total_ms, is_cold = self._held or (0.0, False)
-        self._held = Held(total_ms, is_cold or capacity.is_at_zero)
+        total_ms, was_cold = self._held or (0.0, False)
+        is_cold = was_cold or capacity.is_at_zero
+        capacity.counts.held += self._held is None
+        capacity.counts.cold += is_cold and not was_cold
+        self._held = Held(total_ms, is_cold)
         self._held_since_s = capacity.clock()
         most_s = capacity.hold_s
         if self.head.timeout_ms is not None:
@@ -316,8 +316,6 @@ class Exchange:
         """Give back all that it holds: the connection before the instance, so that who waits for that one finds it."""
         self._is_over = True
         self._body = b""
-        if self.is_local:
-            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 from faas.platform.clients import Clients
@@ -34,6 +35,7 @@ class FrontConnection(asyncio.Protocol):
         self._is_advancing = False
         self._is_closing = False  # what arrives is read and dropped
         self._idle_since_s = 0.0
+        self._num_stalled_bytes: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -61,16 +63,16 @@ class FrontConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._reader = RequestReader(self, peer[0].encode() if isinstance(peer, tuple) else b"")
         self._idle_since_s = self.loop.time()
-        self._timer = self.loop.call_later(self._clients.settings.keep_alive_s, self._check_idle)
+        self._arm(self._clients.settings.keep_alive_s, self._check_idle)
         self._clients.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
+        if self._is_closing:
+            return
         if self._is_tunnel:
             self._exchanges[0].tunnel(data)
             self.flow()
-            return
-        if self._is_closing:
             return
         try:
             self._reader.feed(data)
@@ -81,7 +83,8 @@ class FrontConnection(asyncio.Protocol):
             if exchange.is_complete and not exchange.is_started:
                 exchange.start()
                 return
-        self._idle_since_s = self.loop.time()
+        if self._exchanges:  # a body makes progress; a head has its time as a whole
+            self._idle_since_s = self.loop.time()
         self._advance()
 
     def eof_received(self) -> None:
@@ -213,24 +216,40 @@ class FrontConnection(asyncio.Protocol):
             self._let_read(True)
         else:
             self._transport.close()
+        self._arm(self._clients.settings.linger_s, self._check_closing)
+
+    def _arm(self, delay_s: float, check: Callable[[], None]) -> None:
+        """Look at the connection again then. One look in so long a time, not a timer for each request."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(self._clients.settings.linger_s, self._transport.abort)
+        self._timer = self.loop.call_later(delay_s, check)
+
+    def _check_closing(self) -> None:
+        if self.num_buffered_bytes == 0 or self._is_stalled():
+            self._transport.abort()
+        else:
+            self._arm(self._clients.settings.linger_s, self._check_closing)
 
     def _check_idle(self) -> None:
-        """End a connection whose client has sent nothing for too long. Looked at once in that time, not each time."""
-        now_s = self.loop.time()
-        due_s = self._idle_since_s + self._clients.settings.keep_alive_s
+        """End a connection whose client has neither sent nor read what it should for too long."""
+        keep_alive_s = self._clients.settings.keep_alive_s
         exchange = self._exchanges[0] if self._exchanges else None
-        if exchange is not None and (exchange.is_complete or not self.is_reading):
-            due_s = now_s + self._clients.settings.keep_alive_s  # the client waits, not we
-        if due_s > now_s:
-            self._timer = self.loop.call_at(due_s, self._check_idle)
+        waits_for_us = exchange is not None and (exchange.is_complete or not self.is_reading)
+        left_s = keep_alive_s if waits_for_us else self._idle_since_s + keep_alive_s - self.loop.time()
+        if self._is_stalled():
+            self.cut()
+        elif left_s > 0:
+            self._arm(left_s, self._check_idle)
         elif self.is_idle:
             self._close(linger=False)
         else:
             self._malformed(WireError(408, "the rest of the request did not arrive in time"))
             self._advance()
+
+    def _is_stalled(self) -> bool:
+        """Whether the client has read nothing of what waits for it since this was last asked."""
+        before, self._num_stalled_bytes = self._num_stalled_bytes, None if self.keeps_up else self.num_buffered_bytes
+        return before is not None and before == self._num_stalled_bytes
 
     def _let_read(self, may_read: bool) -> None:
         if may_read is self.is_reading or self._transport.is_closing():
@@ -245,5 +264,7 @@ class FrontConnection(asyncio.Protocol):
 
     def _let_send(self, keeps_up: bool) -> None:
         self.keeps_up = keeps_up
+        if keeps_up:
+            self._num_stalled_bytes = None
         if self._exchanges and self._exchanges[0].is_started:
             self._exchanges[0].flow(may_send=keeps_up)

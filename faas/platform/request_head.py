@@ -25,6 +25,7 @@ _KEPT = frozenset((b"", b"close", b"keep-alive", b"upgrade", b"content-length", 
 _HOST = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _STATED_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_MAX_DIGITS = 15
 _DECLINED_UPGRADES = (b"h2c", b"http/", b"tls/")  # an instance speaks HTTP/1.1, and a tunnel would hide requests
 
 
@@ -144,7 +145,7 @@ def _without(raw: bytes, lowered: bytes, start: int, *, only_read: bool, names: 
 
 
 def _read_timeout(head: RequestHead, value: bytes) -> None:
-    if not value.isdigit() or int(value) == 0:
+    if not value.isdigit() or len(value) > _MAX_DIGITS or int(value) == 0:
         raise WireError(400, f"X-Request-Timeout-Ms is {value.decode('latin-1')!r}: give whole milliseconds above 0")
     head.timeout_ms = float(value)
 

@@ -14,6 +14,7 @@ _FRAMING = re.compile(  # in a head in lower case
     rb"[ \t]*([^\r\n]*)"
 )
 _HOP = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"upgrade"))
+_MAX_DIGITS = 18
 _UNTIL_CLOSE = -1
 
 
@@ -88,8 +89,8 @@ class ResponseReader:
             return head
         self.is_reusable = version == b"HTTP/1.1 "
         framing = _FRAMING.findall(head.lower())
-        if len(framing) == 1 and framing[0][0] == b"content-length" and framing[0][1].isdigit():
-            self._left = int(framing[0][1])
+        if len(framing) == 1 and framing[0][0] == b"content-length":
+            self._left = _length(framing[0][1])
             self.is_done = self._left == 0
         else:
             self._read_framing(framing)
@@ -145,9 +146,10 @@ class ResponseReader:
 
 
 def _length(value: bytes) -> int:
-    value = value.strip()
-    if not value.isdigit():
-        raise WireError(502, "the instance sent a Content-Length that is not a number")
+    if not value.isdigit() or len(value) > _MAX_DIGITS:
+        value = value.strip()
+        if not value.isdigit() or len(value) > _MAX_DIGITS:
+            raise WireError(502, "the instance sent a Content-Length that is not a number")
     return int(value)
 
 

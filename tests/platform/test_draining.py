@@ -152,6 +152,54 @@ async def test_a_client_that_stops_in_the_middle_of_its_request_is_told(tmp_path
         assert instance.endpoint.in_flight == 0
 
 
+async def test_the_time_for_a_head_is_not_lengthened_byte_by_byte() -> None:
+    async with platform(settings=SHORT) as running:
+        client = await running.client()
+        await client.send(b"GET /f/echo/ HTTP/1.1\r\nX: ")
+
+        async def trickle() -> None:
+            while True:
+                await client.send(b"x")
+                await asyncio.sleep(0.01)
+
+        trickling = asyncio.ensure_future(trickle())
+        assert (await client.answer()).status == 408
+        trickling.cancel()
+
+
+async def test_a_client_that_reads_nothing_of_its_answer_is_cut(tmp_path: Path) -> None:
+    async def endless(call: Call) -> None:
+        await call.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            await call.send(b"x" * 100_000)
+
+    async with StubInstance(tmp_path, endless) as instance, platform(instance, settings=SHORT) as running:
+        client = await running.client()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await client.post(b"")
+        await instance.disconnected.wait()
+        await until(lambda: running.activator.clients.counts.open == 0)
+
+
+async def test_a_client_that_reads_slowly_is_not_cut(tmp_path: Path) -> None:
+    body = b"x" * 12_000_000
+
+    async def large(call: Call) -> None:
+        await call.body()
+        await call.reply(body, 200, b"connection: close")
+
+    settings = ActivatorSettings(keep_alive_s=0.05, linger_s=0.05)
+    async with StubInstance(tmp_path, large) as instance, platform(instance, settings=settings) as running:
+        client = await running.client()
+        await client.post(b"", b"/f/echo/", b"Connection: close")
+        await client.head()
+        num_read = 0
+        while num_read < len(body):
+            num_read += len(await client.reader.read(1_000_000))
+            await asyncio.sleep(0.02)
+        assert await client.at_end()
+
+
 async def test_a_slow_but_steady_client_is_served(tmp_path: Path) -> None:
     async with StubInstance(tmp_path) as instance, platform(instance, settings=SHORT) as running:
         client = await running.client()

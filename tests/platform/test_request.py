@@ -299,6 +299,8 @@ def test_whether_a_head_is_arriving() -> None:
         (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501),
         (with_headers(b"X-Request-Timeout-Ms: soon"), 400),
         (with_headers(b"X-Request-Timeout-Ms: 0"), 400),
+        (with_headers(b"X-Request-Timeout-Ms: " + b"9" * 5000), 400),
+        (with_headers(b"Content-Length: " + b"9" * 5000), 400),
         (with_headers(b"X-Request-Timeout-Ms: 1", b"X-Request-Timeout-Ms: 2"), 400),
         (with_headers(b"X: " + b"a" * 70_000), 431),
         (with_headers(*[b"X: a"] * 20_000), 431),

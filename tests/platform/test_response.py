@@ -126,6 +126,8 @@ def test_a_change_of_protocol() -> None:
         b"HTTP/1.1 20 OK\r\n\r\n",
         answer(status=b"101 Switching Protocols"),
         answer(b"content-length: x"),
+        answer(b"content-length: " + b"1" * 5000),
+        answer(b"content-length: 1, 1"),
         answer(b"content-length: 1", b"content-length: 2"),
         answer(b"content-length: 1", b"transfer-encoding: chunked"),
         answer(b"transfer-encoding: gzip"),

@@ -1,6 +1,7 @@
 """The activator over real sockets: connections that leave HTTP."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,21 @@ async def test_an_instance_that_ends_the_tunnel_ends_it_for_its_client(tmp_path:
         await client.head()
         assert await client.reader.read() == b"bye"
         assert running.capacity.counts.failed == 0
+
+
+async def test_what_a_client_sends_into_a_tunnel_that_has_ended_is_dropped(tmp_path: Path) -> None:
+    async def brief(call: Call) -> None:
+        await call.send(GRANTED)
+        call.writer.close()
+        raise ConnectionError
+
+    async with StubInstance(tmp_path, brief) as instance, platform(instance) as running:
+        client = await running.client()
+        await client.send(ASK)
+        await client.send(b"x" * 1_000_000)
+        await client.head()
+        with contextlib.suppress(ConnectionError):
+            assert await client.reader.read() == b""
 
 
 async def test_a_declined_upgrade_leaves_the_connection_in_http(tmp_path: Path) -> None:
