@@ -6,6 +6,7 @@ instance. A write that fails does not end the reading: what the instance sent be
 
 import array
 import asyncio
+import contextlib
 import fcntl
 import socket
 import termios
@@ -20,7 +21,6 @@ class BackConnection:
     """One connection to `endpoint`, idle while it has no `caller`. Opening it raises OSError."""
 
     __slots__ = (
-        "_address",
         "_loop",
         "_out",
         "_sock",
@@ -39,8 +39,9 @@ class BackConnection:
         self.is_congested = False
         self.is_paused = False
         self._write_failed = False
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            self._sock.setblocking(False)
             self._sock.connect(endpoint.address)
         except BaseException:
             self._sock.close()
@@ -112,9 +113,15 @@ class BackConnection:
         self.endpoint.connections.discard(self)
 
     def instance_died(self) -> None:
-        """Nobody reads at the other end, though somebody may still hold it open."""
+        """Nobody reads at the other end any more, though somebody may still hold it open."""
+        if self.is_paused:
+            return  # it has answered; the end of that comes when its client reads on
+        self._readable()  # what it sent before, the end, or a reset: then it had not read all of the request
+        if self._sock.fileno() < 0:
+            return
         unread = array.array("i", [0])
-        fcntl.ioctl(self._sock, termios.TIOCOUTQ, unread)
+        with contextlib.suppress(OSError):  # not every system knows it of such a socket
+            fcntl.ioctl(self._sock, termios.TIOCOUTQ, unread)
         self._lost(unread=unread[0] > 0)
 
     def _keep(self, rest: memoryview) -> None:

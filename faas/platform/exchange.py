@@ -244,15 +244,15 @@ class Exchange:
         """Send the request to another instance: none has read a byte of it."""
         self._let_go()
         self._tries += 1
-        if self._tries >= _MAX_TRIES:
-            self._fail(Problem.plain(502, f"{reason}, {self._tries} times: the function's log says more"))
-            return
         self._capacity.counts.retried += 1
         endpoint = self._capacity.acquire()
         if endpoint is None:
             self._hold(first=True)
-        else:
+        elif self._tries < _MAX_TRIES:
             self._forward(endpoint)
+        else:
+            self._capacity.release(endpoint)
+            self._fail(Problem.of(Unavailable(f"{reason}, {self._tries} times: the function's log says more")))
 
     def received(self, data: bytes) -> None:
         """Bytes of the answer."""

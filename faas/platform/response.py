@@ -81,7 +81,8 @@ class ResponseReader:
 
     def _take_head(self, head: bytes, close: bool) -> bytes:
         version, code = head[:9], head[9:12]
-        if version not in (b"HTTP/1.1 ", b"HTTP/1.0 ") or not code.isdigit() or head[12:13] not in (b" ", b"\r"):
+        is_known = version in (b"HTTP/1.1 ", b"HTTP/1.0 ") and head[12:13] in (b" ", b"\r")
+        if not is_known or not code.isdigit() or code < b"100":
             raise WireError(502, "the instance sent an answer that is not HTTP/1.1")
         if code == b"101":
             return self._change_protocol(head)
@@ -146,10 +147,9 @@ class ResponseReader:
 
 
 def _length(value: bytes) -> int:
+    value = value.strip()
     if not value.isdigit() or len(value) > _MAX_DIGITS:
-        value = value.strip()
-        if not value.isdigit() or len(value) > _MAX_DIGITS:
-            raise WireError(502, "the instance sent a Content-Length that is not a number")
+        raise WireError(502, "the instance sent a Content-Length that is not a number")
     return int(value)
 
 

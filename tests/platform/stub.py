@@ -15,6 +15,7 @@ import msgspec
 from faas.platform.activator import Activator
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.clients import ActivatorSettings
+from faas.platform.front import FrontConnection
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem
 
@@ -227,6 +228,11 @@ class Platform:
     router: OneFunction
     port: int
     clients: list[Client] = field(default_factory=list)
+
+    @property
+    def fronts(self) -> list[FrontConnection]:
+        """The activator's ends of the clients' connections."""
+        return [front for front in self.activator.clients.connections if isinstance(front, FrontConnection)]
 
     async def client(self) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=2**20))

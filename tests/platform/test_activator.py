@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ async def test_a_watched_peer_that_closes_is_told_of_once_and_a_forgotten_one_no
     told: list[str] = []
     pairs = [socket.socketpair() for _ in range(3)]
     for name, (mine, _) in zip("abc", pairs, strict=True):
-        watch.watch(mine.fileno(), lambda name=name: told.append(name))
+        watch.watch(mine.fileno(), partial(told.append, name))
     watch.watch(pairs[0][0].fileno(), lambda: told.append("twice"))
     watch.unwatch(pairs[1][0].fileno())
     watch.unwatch(pairs[1][0].fileno())

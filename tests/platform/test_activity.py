@@ -40,9 +40,9 @@ def test_a_function_that_was_never_asked_for_stays_at_zero() -> None:
 def test_a_wish_is_granted_at_once() -> None:
     function = Function()
     assert function.at(0.0, wanted(3), 0) == Settlement(3)
-    assert function.state.activity is Activity.ACTIVATING
+    assert function.state == ActivityState(Activity.ACTIVATING, since_s=0.0, scale=3)
     assert function.at(1.0, wanted(3), 1) == Settlement(3)
-    assert function.state.activity is Activity.ACTIVE
+    assert function.state == ActivityState(Activity.ACTIVE, since_s=1.0, scale=3)
     assert function.at(2.0, wanted(2), 3) == Settlement(2)
 
 

@@ -135,6 +135,23 @@ async def test_it_is_known_of_a_dead_instance_too(listener: socket.socket, unrea
         assert caller.losses == [unread]
 
 
+async def test_what_a_dead_instance_had_sent_is_read(listener: socket.socket) -> None:
+    back, accepted, caller = connect(listener)
+    with accepted:
+        accepted.sendall(b"the last")
+        back.instance_died()
+        assert (caller.data, caller.losses) == (b"the last", [False])
+    back, accepted, caller = connect(listener)
+    back.pause()
+    accepted.sendall(b"the last")
+    accepted.close()
+    back.instance_died()
+    assert (caller.data, caller.losses) == (b"", [])
+    back.resume()
+    await until(lambda: caller.losses == [False])
+    assert caller.data == b"the last"
+
+
 async def test_paused_nothing_is_read(listener: socket.socket) -> None:
     back, accepted, caller = connect(listener)
     with accepted:

@@ -1,9 +1,10 @@
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Caller, Capacity, Endpoint
 
 
 class Request:
@@ -25,6 +26,10 @@ class Request:
 
 
 class Connection:
+    """As much of a connection as a capacity uses."""
+
+    is_congested = False
+
     def __init__(self) -> None:
         self.is_closed = False
         self.is_dead = False
@@ -35,13 +40,21 @@ class Connection:
     def instance_died(self) -> None:
         self.is_dead = True
 
+    def begin(self, caller: Caller, data: bytes) -> None:
+        raise NotImplementedError
+
+    def send(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    pause = resume = give_back = instance_died
+
 
 def endpoints(num: int) -> list[Endpoint]:
     return [Endpoint(f"/run/{number}") for number in range(num)]
 
 
-def capacity_of(num: int, limit: int, **settings: object) -> tuple[Capacity, list[Endpoint]]:
-    capacity = Capacity(limit=limit, rng=random.Random(1), **settings)  # type: ignore[arg-type]
+def capacity_of(num: int, limit: int, **settings: Any) -> tuple[Capacity, list[Endpoint]]:
+    capacity = Capacity(limit=limit, rng=random.Random(1), **settings)
     made = endpoints(num)
     for endpoint in made:
         capacity.add(endpoint)
@@ -167,7 +180,7 @@ def test_a_ready_instance_serves_as_many_as_its_limit() -> None:
 
 def test_everyone_who_waits_says_that_he_wants_to_be_served() -> None:
     demands: list[int] = []
-    capacity, _ = capacity_of(0, 1, on_demand=lambda: demands.append(capacity.num_held))
+    capacity = Capacity(limit=1, on_demand=lambda: demands.append(capacity.num_held))
     capacity.hold(Request())
     capacity.hold(Request())
     assert demands == [1, 2]
@@ -175,7 +188,7 @@ def test_everyone_who_waits_says_that_he_wants_to_be_served() -> None:
 
 def test_an_instance_may_become_ready_within_the_demand() -> None:
     (endpoint,) = endpoints(1)
-    capacity, _ = capacity_of(0, 1, on_demand=lambda: capacity.add(endpoint))
+    capacity = Capacity(limit=1, on_demand=lambda: capacity.add(endpoint))
     request = Request()
     assert capacity.hold(request)
     assert request.endpoint is endpoint

@@ -49,7 +49,7 @@ async def test_a_request_half_sent_when_draining_begins_is_answered(tmp_path: Pa
     async with StubInstance(tmp_path) as instance, platform(instance) as running:
         client = await running.client()
         await client.send(b"POST /f/echo/ HTTP/1.1\r\nHo")
-        await until(lambda: any(not front.is_idle for front in running.activator.clients.connections))
+        await until(lambda: any(not front.is_idle for front in running.fronts))
         draining = asyncio.ensure_future(running.activator.drain(5))
         await asyncio.sleep(0)
         await client.send(b"st: a\r\nContent-Length: 2\r\n\r\nhi")

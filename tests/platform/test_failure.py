@@ -154,7 +154,7 @@ async def test_it_is_not_tried_for_ever(tmp_path: Path) -> None:
             running.capacity.add(Endpoint(str(tmp_path / f"gone{number}.sock")))
         client = await running.client()
         answer = await client.call()
-        assert answer.status == 502
+        assert answer.status == 503
         assert "3 times" in answer.json()["detail"]
 
 
@@ -178,7 +178,7 @@ async def test_a_closed_idle_connection_is_noticed_when_it_is_used(tmp_path: Pat
         client = await running.client()
         await client.call(b"1")
         (idle,) = instance.endpoint.idle
-        idle.pause()  # type: ignore[attr-defined]
+        idle.pause()
         instance.hang_up()
         await until(lambda: instance.num_connections == 0)
         assert (await client.call(b"2")).body == b"a:2"

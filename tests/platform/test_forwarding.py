@@ -124,7 +124,7 @@ async def test_a_slow_instance_slows_its_client_and_nothing_is_held(tmp_path: Pa
         await client.answer()
         go.clear()
         sending = asyncio.ensure_future(client.post(body))
-        (front,) = running.activator.clients.connections
+        (front,) = running.fronts
         await until(lambda: not front.is_reading)
         (connection,) = instance.endpoint.connections
         assert connection.num_buffered_bytes < MIB  # type: ignore[attr-defined]
@@ -150,8 +150,8 @@ async def test_a_slow_client_slows_its_instance_and_nothing_is_held(tmp_path: Pa
         client = await running.client()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await client.post(b"")
-        await until(lambda: len(running.activator.clients.connections) == 1)
-        (front,) = running.activator.clients.connections
+        await until(lambda: len(running.fronts) == 1)
+        (front,) = running.fronts
         await until(lambda: not front.keeps_up)
         (connection,) = instance.endpoint.connections
         assert connection.is_paused  # type: ignore[attr-defined]
@@ -338,7 +338,7 @@ async def test_only_one_pipelined_request_is_at_an_instance(tmp_path: Path) -> N
         request = b"POST /f/echo/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n"
         await client.send(request + b"1" + request + b"2" + request)
         await until(lambda: len(instance.calls) == 1)
-        (front,) = running.activator.clients.connections
+        (front,) = running.fronts
         assert not front.is_reading, "a client that sends on is not read from"
         go.set()
         assert (await client.answer()).body == b"1"
@@ -377,10 +377,10 @@ async def test_a_client_that_leaves_while_its_reading_is_paused_is_noticed(tmp_p
     async with StubInstance(tmp_path, hang) as instance, platform(instance) as running:
         client = await running.client()
         await client.send(b"GET /f/echo/ HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
-        await until(lambda: any(not front.is_reading for front in running.activator.clients.connections))
+        await until(lambda: any(not front.is_reading for front in running.fronts))
         client.writer.close()
         await instance.disconnected.wait()
-        await until(lambda: not running.activator.clients.connections)
+        await until(lambda: not running.fronts)
 
 
 async def test_a_client_that_leaves_in_the_middle_of_its_request(tmp_path: Path) -> None:

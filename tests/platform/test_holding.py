@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from faas.platform.breaker import Endpoint
+from faas.platform.breaker import Capacity, Endpoint
 from tests.platform.stub import Call, StubInstance, platform, until
 
 
@@ -51,12 +52,16 @@ async def test_one_who_waits_for_a_busy_instance_is_held_but_not_cold(tmp_path: 
         assert (running.capacity.counts.held, running.capacity.counts.cold) == (1, 0)
 
 
+def holds(capacity: Capacity, num_requests: int) -> bool:
+    return capacity.num_held == num_requests
+
+
 async def test_held_requests_go_in_the_order_of_their_arrival(tmp_path: Path) -> None:
     async with StubInstance(tmp_path) as instance, platform(limit=1) as running:
         clients = [await running.client() for _ in range(30)]
         for number, client in enumerate(clients, start=1):
             await client.post(b"%d" % number)
-            await until(lambda number=number: running.capacity.num_held == number)
+            await until(partial(holds, running.capacity, number))
         running.capacity.add(instance.endpoint)
         for number, client in enumerate(clients, start=1):
             assert (await client.answer()).body == b"a:%d" % number
@@ -121,7 +126,7 @@ async def test_a_large_body_waits_with_its_client(tmp_path: Path) -> None:
     async with StubInstance(tmp_path) as instance, platform() as running:
         client = await running.client()
         sending = asyncio.ensure_future(client.post(body))
-        await until(lambda: any(not front.is_reading for front in running.activator.clients.connections))
+        await until(lambda: any(not front.is_reading for front in running.fronts))
         assert not sending.done()
         running.capacity.add(instance.endpoint)
         assert (await client.answer()).body == b"a:" + body
@@ -132,7 +137,7 @@ async def test_a_client_that_leaves_with_its_body_unread_gives_up_its_place() ->
     async with platform() as running:
         client = await running.client()
         sending = asyncio.ensure_future(client.post(b"x" * 10_000_000))
-        await until(lambda: any(not front.is_reading for front in running.activator.clients.connections))
+        await until(lambda: any(not front.is_reading for front in running.fronts))
         assert running.capacity.num_held == 1
         sending.cancel()
         client.reset()
@@ -147,7 +152,7 @@ async def test_a_body_that_arrives_while_held_is_sent_whole(tmp_path: Path) -> N
         await until(lambda: running.capacity.num_held == 1)
         await client.send(b"2\r\nde\r\n0\r\n")
         await client.send(b"\r\n")
-        (front,) = running.activator.clients.connections
+        (front,) = running.fronts
         await until(lambda: front.has_whole_request)
         running.capacity.add(instance.endpoint)
         assert (await client.answer()).body == b"a:abcde"

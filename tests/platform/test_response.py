@@ -124,6 +124,8 @@ def test_a_change_of_protocol() -> None:
         b"\x00\x01\r\n\r\n",
         b"HTTP/2 200 OK\r\n\r\n",
         b"HTTP/1.1 20 OK\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 099 OK\r\n\r\n",
         answer(status=b"101 Switching Protocols"),
         answer(b"content-length: x"),
         answer(b"content-length: " + b"1" * 5000),
