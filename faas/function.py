@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Final, overload
 
 from faas import names
@@ -219,8 +220,9 @@ def _make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any]) -> F
 
 def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -> tuple[Endpoint, ...]:
     found: dict[str, Endpoint] = {}
-    methods = {name: m for name, m in inspect.getmembers(user, inspect.isfunction) if not name.startswith("__")}
-    marked = {name: getattr(m, _MARK) for name, m in methods.items() if hasattr(m, _MARK)}
+    methods = _methods(user)
+    marks = {name: _mark_of(user, name) for name in methods}
+    marked = {name: path for name, path in marks.items() if path is not None}
     if PREDICT in methods and PREDICT not in marked:
         marked = {PREDICT: "/" if "/" not in marked.values() else "/predict"} | marked
     if not marked:
@@ -229,17 +231,31 @@ def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -
     for name, path in marked.items():
         if path in found:
             raise SettingError(f"class {user.__name__}: {found[path].method} and {name} are both at {path}")
-        found[path] = _endpoint(path, methods[name], spec, scope, bound_to=user)
+        found[path] = _endpoint(path, methods[name], spec, scope)
     for hook in _HOOKS:
         if hook in methods and inspect.iscoroutinefunction(methods[hook]):
             raise SettingError(f"class {user.__name__}: {hook}() runs on the model thread; write it as a plain method")
     return tuple(found.values())
 
 
-def _endpoint(
-    path: str, method: Any, spec: FunctionSpec, scope: Mapping[str, Any], *, bound_to: type | None = None
-) -> Endpoint:
+def _mark_of(user: type, name: str) -> str | None:
+    """Return the path that a method was marked with, by `endpoint` around or inside of `staticmethod`."""
+    method = inspect.getattr_static(user, name)
+    path: str | None = getattr(method, _MARK, None) or getattr(getattr(method, "__func__", None), _MARK, None)
+    return path
+
+
+def _methods(user: type) -> dict[str, Callable[..., Any]]:
+    """Return a class's methods, static and class methods too, as an object of its would have them."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name in dir(user):
+        method = inspect.getattr_static(user, name)
+        if not name.startswith("__") and isinstance(method, FunctionType | staticmethod | classmethod):
+            found[name] = method.__get__(object.__new__(user), user)
+    return found
+
+
+def _endpoint(path: str, method: Callable[..., Any], spec: FunctionSpec, scope: Mapping[str, Any]) -> Endpoint:
     example = spec.warmup[0] if spec.warmup else None
-    bound = method.__get__(object.__new__(bound_to)) if bound_to is not None else method
-    signature = Signature.of(bound, batched=spec.batching is not None, example=example, scope=scope)
+    signature = Signature.of(method, batched=spec.batching is not None, example=example, scope=scope)
     return Endpoint(path, method.__name__, signature)

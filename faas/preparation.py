@@ -132,6 +132,11 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         return self.description.name
 
     @property
+    def python_name(self) -> str:
+        """The name that the function has in its module."""
+        return self.description.target.rpartition(":")[2]
+
+    @property
     def revision(self) -> str:
         """A short name for this state of code, settings and snapshot."""
         return blake3(msgspec.json.encode([self.origin, self.description, self.digest])).hexdigest()[:8]

@@ -22,7 +22,7 @@ import snapshot
 from faas import codec, instance, local, modules, targets
 from faas.errors import FaasError, SchemaMismatch, SettingError, TargetError
 from faas.function import Function
-from faas.handler import Handler
+from faas.handler import Handler, Unkept
 from faas.preparation import Description, Origin, distribution_version, file_digest
 from faas.requirements import unmet
 
@@ -112,7 +112,7 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     report(Step(f"setting up {function.name}"))
     handler = Handler(function)
     begun = time.monotonic()
-    state = handler.setup()
+    state = _state(handler)
     setup_s = time.monotonic() - begun
     digest, reason, size = _freeze(function, state, task, report)  # before a call can change it
     handler.after_thaw()
@@ -133,11 +133,31 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     )
 
 
+def _state(handler: Handler) -> Any:
+    """Set the handler up and return its state, or why it is not the whole of it.
+
+    Raises:
+        SettingError: its own code failed; says where.
+    """
+    try:
+        return handler.setup_to_keep()
+    except Unkept as more:
+        return more
+    except Exception as error:
+        traceback.print_exc()
+        where = targets.users_line(error)
+        at = f" ({where})" if where else ""
+        title = handler.function.__qualname__
+        raise SettingError(f"{title}.setup() raised {type(error).__name__}: {error}{at}") from None
+
+
 def _freeze(
     function: Function, state: Any, task: Task, report: Callable[[Report], None]
 ) -> tuple[str | None, str | None, int]:
     if function.spec.snapshot.mode == "off":
         return None, 'snapshot="off"', 0
+    if isinstance(state, Unkept):
+        return None, str(state), 0
     report(Step(f"freezing the state of {function.name}"))
     try:
         manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name})

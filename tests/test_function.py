@@ -167,6 +167,22 @@ def test_a_class_without_anything_to_call_names_the_nearest():
                 return x
 
 
+def test_static_and_class_methods_answer_too():
+    @inference_function
+    class Static:
+        @staticmethod
+        def predict(n: int) -> int:
+            return n + 1
+
+        @endpoint("/name")
+        @classmethod
+        def name_of(cls, n: int) -> str:
+            return cls.__name__ * n
+
+    assert Static(1) == 2
+    assert {e.path: e.signature.decode(b'{"n": 2}') for e in Static.endpoints} == {"/": {"n": 2}, "/name": {"n": 2}}
+
+
 def test_two_methods_on_one_path_are_refused():
     with pytest.raises(SettingError, match="both at /a"):
 

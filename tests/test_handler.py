@@ -1,11 +1,12 @@
 import os
 import sys
+import threading
 import types
 
 import pytest
 
 from faas import inference_function
-from faas.handler import Handler
+from faas.handler import Handler, Unkept
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ class F:
 
 def test_cp_04_state_is_the_objects_attributes_and_the_globals_that_setup_bound(module):
     handler = Handler(module.F)
-    state = handler.setup()
+    state = handler.setup_to_keep()
     assert state == {"attributes": {"made": True, "weights": [1]}, "globals": {"users_app": {"MODEL": 7}}}
     assert handler.method(module.F.main)(x=1) == 9
 
@@ -67,7 +68,7 @@ def test_a_function_has_no_state():
         return x + 1
 
     handler = Handler(f)
-    assert handler.setup()["attributes"] == {}
+    assert handler.setup_to_keep()["attributes"] == {}
     handler.after_thaw()
     handler.teardown()
     assert handler.method(f.main)(1) == 2
@@ -84,4 +85,68 @@ def test_setup_sees_the_functions_environment(monkeypatch):
         def predict(self, x: int) -> str:
             return self.size
 
-    assert Handler(Sized).setup()["attributes"] == {"size": "9"}
+    assert Handler(Sized).setup_to_keep()["attributes"] == {"size": "9"}
+
+
+def test_a_container_of_the_module_that_setup_filled_is_state(module):
+    module.CACHE, module.SAME = {}, {"a": 1}
+
+    @inference_function
+    class Fills:
+        def setup(self) -> None:
+            module.CACHE["k"] = 9
+
+        def predict(self, x: int) -> int:
+            return x
+
+    assert Handler(Fills).setup_to_keep()["globals"] == {"users_app": {"CACHE": {"k": 9}}}
+
+
+def test_threads_that_setup_started_are_more_than_state():
+    done = threading.Event()
+
+    @inference_function
+    class Starts:
+        def setup(self) -> None:
+            threading.Thread(target=done.wait, name="refresher", daemon=True).start()
+
+        def predict(self, x: int) -> int:
+            return x
+
+    try:
+        with pytest.raises(Unkept, match="started threads, which no snapshot holds: refresher"):
+            Handler(Starts).setup_to_keep()
+    finally:
+        done.set()
+
+
+def test_slots_are_more_than_state():
+    @inference_function
+    class Slotted:
+        __slots__ = ("a",)
+
+        def setup(self) -> None:
+            self.a = 1
+
+        def predict(self, x: int) -> int:
+            return x + self.a
+
+    handler = Handler(Slotted)
+    with pytest.raises(Unkept, match="__slots__"):
+        handler.setup_to_keep()
+    assert handler.method(Slotted.main)(x=1) == 2
+
+
+def test_hooks_are_the_classs_whatever_its_getattr_says():
+    @inference_function
+    class Loose:
+        def __getattr__(self, name: str) -> object:
+            raise KeyError(name)
+
+        def predict(self, x: int) -> int:
+            return x
+
+    handler = Handler(Loose)
+    handler.setup()
+    handler.after_thaw()
+    handler.teardown()

@@ -184,7 +184,7 @@ def test_snapshots_can_be_off(write, tmp_path):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("def setup(self): raise RuntimeError('no such model')", "RuntimeError: no such model"),
+        ("def setup(self): raise RuntimeError('no such model')", "Fails.setup() raised RuntimeError: no such model ("),
         ("def setup(self): import os; os._exit(3)", "ended with status 3 while setting up"),
     ],
 )

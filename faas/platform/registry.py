@@ -25,9 +25,10 @@ class Registry:
         self.is_ready = False
 
     def add(self, loop: ScalingLoop) -> None:
-        """Take a function in."""
+        """Take a function in. Its path may be written with its Python name, too, where that is no other's own name."""
         self._loops[loop.preparation.name] = loop
         self._by_bytes[loop.preparation.name.encode()] = loop
+        self._by_bytes.setdefault(loop.preparation.python_name.encode(), loop)
 
     def get(self, name: str) -> ScalingLoop | None:
         """Return the function of that name, or None."""

@@ -11,7 +11,7 @@ class Loop:
     """As much of a control loop as the registry looks at."""
 
     def __init__(self, name):
-        self.preparation = type("Preparation", (), {"name": name})()
+        self.preparation = type("Preparation", (), {"name": name, "python_name": name.title()})()
         self.capacity = Capacity()
 
 
@@ -28,6 +28,7 @@ def registry(*names):
     [
         (b"localhost:8000", b"/f/embed/", "embed", b"/"),
         (b"localhost:8000", b"/f/embed", "embed", b"/"),
+        (b"localhost:8000", b"/f/Embed/predict", "embed", b"/predict"),
         (b"localhost:8000", b"/f/embed/predict", "embed", b"/predict"),
         (b"localhost:8000", b"/f/echo/a/b", "echo", b"/a/b"),
         (b"embed.example.com", b"/predict", "embed", b"/predict"),
