@@ -196,11 +196,21 @@ def _import_error(target: Target, error: BaseException) -> TargetError:
     text = traceback.format_exception_only(error)[-1].strip()
     hint = ""
     if isinstance(error, ImportError) and "relative import" in str(error):
-        hint = f"; name it as a module of its package: {target.folder.name}.{target.module}"
+        hint = f"; name it as a module of its package: {_as_module(target)}"
     elif isinstance(error, SystemExit):
         text = "it ends the program when imported; put that under if __name__ == '__main__'"
     line = users_line(error)
     return TargetError(f"{_shown(target.place)} cannot be imported: {text}{f' ({line})' if line else ''}{hint}")
+
+
+def _as_module(target: Target) -> str:
+    """Return the target of a file in a package as one of a module, from the folder that holds the package."""
+    folder = target.folder.parent
+    parts = [target.folder.name, *([] if target.module == "__init__" else [target.module])]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return _shown(folder / ".".join(parts))
 
 
 def _is_within(missing: str | None, module: str) -> bool:

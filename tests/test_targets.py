@@ -187,6 +187,23 @@ def test_a_relative_import_in_a_file_says_to_name_the_module() -> None:
         targets.load("pkg_c/inner_app.py")
 
 
+def test_the_file_of_a_package_itself_is_named_as_the_package() -> None:
+    write("pkg_d/tools.py", "x = 1\n")
+    write("pkg_d/__init__.py", "from .tools import x\n" + ONE)
+    with pytest.raises(TargetError, match=r"name it as a module of its package: pkg_d$"):
+        targets.load("pkg_d/__init__.py")
+    assert [f.name for f in targets.load("pkg_d")] == ["shout"]
+
+
+def test_a_file_deep_in_a_package_is_named_from_the_folder_of_the_package() -> None:
+    for folder in ("below/pkg_e", "below/pkg_e/inner"):
+        write(f"{folder}/__init__.py", "")
+    write("below/pkg_e/inner/deep_app.py", "from .. import inner\n" + ONE)
+    with pytest.raises(TargetError, match=r"of its package: below/pkg_e\.inner\.deep_app$"):
+        targets.load("below/pkg_e/inner/deep_app.py")
+    assert [f.name for f in targets.load("below/pkg_e.inner.deep_app")] == ["shout"]
+
+
 def test_a_failed_load_leaves_nothing_behind_and_may_be_tried_again() -> None:
     path = write("mended.py", "raise ValueError('not yet')\n")
     before = list(sys.path)
