@@ -6,10 +6,11 @@ template that holds `{name}`; this machine's platform, which records itself whil
 
 from __future__ import annotations
 
+import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import msgspec
 
@@ -18,6 +19,7 @@ from faas.errors import PlatformError, SettingError
 from faas.settings import Settings
 
 RECORD_FILE: Final = "platform.json"
+LOCK_FILE: Final = "lock"
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -80,6 +82,30 @@ def read_record(found: Settings) -> Record | None:
     except (OSError, msgspec.MsgspecError):
         return None
     return record if _runs(record.pid) else None
+
+
+def lock_path(found: Settings) -> Path:
+    """Return what a platform holds locked from before it makes its functions ready until it ends. Its pid is in it."""
+    return found.run / LOCK_FILE
+
+
+def coming_up(found: Settings) -> int | None:
+    """Return the process that is to be this machine's platform, or None. Of use where `read_record` finds none yet."""
+    try:
+        with lock_path(found).open() as lock:
+            pid = int(lock.read())
+            # A pid that ended is not asked about: for a moment the question itself would keep a new platform out.
+            return pid if _runs(pid) and _is_held(lock) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _is_held(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _runs(pid: int) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 
 from faas import address, settings
 from faas.address import Record
+from faas.cli.failure import Failure
 from faas.errors import PlatformError, RemoteError
 
 _ANSWER_S = 60.0
@@ -22,6 +23,7 @@ class Control:
 
     Raises:
         PlatformError: none runs here.
+        Failure: it is coming up still, and cannot be asked.
     """
 
     def __init__(self, record: Record | None = None) -> None:
@@ -85,6 +87,9 @@ def _record() -> Record:
     found = settings.read()
     record = address.read_record(found)
     if record is None:
+        pid = address.coming_up(found)
+        if pid is not None:
+            raise Failure(f"the platform (process {pid}) is coming up", "wait for it, or faas down ends it")
         raise PlatformError(f"no platform runs here (there is no record of one in {found.run})")
     return record
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 
 import click
 
 from faas import address, settings
+from faas.address import Record
 from faas.cli.control import Control
 from faas.cli.failure import Failure
 
@@ -24,22 +26,27 @@ from faas.cli.failure import Failure
     help="How long to wait for calls in flight and for the end.",
 )
 def command(timeout_s: float) -> None:
-    """Stop the platform that runs here: calls in flight are answered first. Returns when its process has ended."""
-    record = address.read_record(settings.read())
-    if record is None:
+    """Stop the platform that runs here or is coming up: calls in flight are answered first. Returns when its process
+    has ended."""
+    found = settings.read()
+    record = address.read_record(found)
+    pid = address.coming_up(found) if record is None else record.pid
+    if pid is None:
         click.echo("no platform runs here")
         return
     with contextlib.suppress(ProcessLookupError):  # it ended by itself meanwhile
-        _end(Control(record), timeout_s)
+        _end(pid, record, timeout_s)
     click.echo("the platform has ended")
 
 
-def _end(control: Control, timeout_s: float) -> None:
-    """Tell the platform to end, and wait until its process has."""
-    pid = control.record.pid
+def _end(pid: int, record: Record | None, timeout_s: float) -> None:
+    """Tell the platform to end, and wait until its process has. One without a record yet hears signals alone."""
     process = os.pidfd_open(pid)
     try:
-        control.post("/shutdown")
+        if record is None:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+        else:
+            Control(record).post("/shutdown")
         ended, _, _ = select.select([process], [], [], timeout_s)
     finally:
         os.close(process)

@@ -17,3 +17,5 @@ def command(name: str, instances: int) -> None:
     path = f"/functions/{names.label(name)}/scale"
     now = Control().post(path, {"instances": instances}, timeout_s=None)
     click.echo(f"{now['name']}: {now['ready']} of {now['instances']} ready")
+    if instances > now.get("most", instances):
+        click.echo(f"{now['name']} has at most {now['most']}, as its max_instances says: not {instances}", err=True)

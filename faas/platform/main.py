@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from faas.address import Record, record_path
+from faas.address import Record, lock_path, record_path
 from faas.clock import monotonic
 from faas.errors import PlatformError, SettingError
 from faas.platform import instances
@@ -125,10 +125,13 @@ class Platform:
         return self._known(name).log
 
     async def scale(self, name: str, num_instances: int) -> dict[str, Any]:
-        """Bring a function to a number of instances; returns when those that must go are gone."""
+        """Bring a function to a number of instances; returns when those that must go are gone.
+
+        Beside what is known of it, the answer has the number that was `wanted` and the `most` that it may have.
+        """
         loop = self._known(name)
         await loop.scale(num_instances)
-        return self._function(loop)
+        return self._function(loop) | {"wanted": num_instances, "most": loop.preparation.description.max_instances}
 
     def _known(self, name: str) -> ScalingLoop:
         loop = self._registry.get(name)
@@ -264,11 +267,17 @@ def _milliseconds(durations_s: Mapping[str, float]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """Hold what only one platform on a `FAAS_HOME` can hold; it is let go when the process ends, however it ends."""
+    """Hold what only one platform on a `FAAS_HOME` can hold; it is let go when the process ends, however it ends.
+
+    Meanwhile the pid is in it, for those who ask before the platform is up.
+    """
     settings.run.mkdir(parents=True, exist_ok=True)
-    with (settings.run / "lock").open("w") as lock:
+    with lock_path(settings).open("a") as lock:  # whoever is refused shall not empty it
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise PlatformError(f"a platform already runs on {settings.home}; `faas down` ends it") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -28,6 +29,18 @@ def controlled(home: Path, answer: Answer, *, pid: int | None = None) -> Iterato
     with serving(answer, path=home.parent / "c") as served:
         record(home, pid=pid, control=served.url)
         yield served
+
+
+@contextlib.contextmanager
+def coming_up(home: Path, pid: int) -> Iterator[None]:
+    """Hold what a platform of the process `pid` holds that has not recorded itself yet."""
+    run = home / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(str(pid))
+        lock.flush()
+        yield
 
 
 def refusal(status: int, detail: str) -> Response:

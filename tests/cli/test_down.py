@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import JSONResponse, Response
 
 from tests.cli.conftest import Faas
-from tests.cli.platform import controlled, record
+from tests.cli.platform import coming_up, controlled, record
 from tests.served import Seen
 
 
@@ -41,6 +41,28 @@ def test_down_where_nothing_runs_is_well(faas: Faas, home: Path) -> None:
     ended.wait()
     record(home, pid=ended.pid)
     assert faas("down").out == "no platform runs here\n"
+
+
+def test_a_platform_that_is_coming_up_is_ended_by_a_signal(
+    faas: Faas, home: Path, other: subprocess.Popen[bytes]
+) -> None:
+    with coming_up(home, other.pid):
+        outcome = faas("down")
+    assert (outcome.code, outcome.out) == (0, "the platform has ended\n")
+    assert other.wait(0) == -signal.SIGTERM
+
+
+def test_a_lock_that_nobody_holds_is_no_platform(faas: Faas, home: Path, other: subprocess.Popen[bytes]) -> None:
+    with coming_up(home, other.pid):
+        pass
+    assert faas("down").out == "no platform runs here\n"
+    assert other.poll() is None
+
+
+def test_a_lock_whose_holder_is_not_told_yet_is_no_platform(faas: Faas, home: Path) -> None:
+    with coming_up(home, 0):
+        (home / "run" / "lock").write_text("")
+        assert faas("down").out == "no platform runs here\n"
 
 
 def test_a_platform_that_does_not_end_in_time_is_an_error(

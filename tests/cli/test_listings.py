@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.responses import Response
 
 from tests.cli.conftest import Faas
-from tests.cli.platform import always, controlled, record, refusal
+from tests.cli.platform import always, coming_up, controlled, record, refusal
 from tests.served import Seen
 
 INSTANCE: dict[str, Any] = {
@@ -75,6 +77,16 @@ def test_without_a_platform_the_error_says_how_to_start_one(faas: Faas) -> None:
         assert outcome.code == 1
         assert outcome.err.startswith("error: no platform runs here")
         assert outcome.err.endswith("next:  faas up TARGET starts the platform\n")
+
+
+@pytest.mark.parametrize("args", [("ps",), ("list",), ("scale", "embed", "1"), ("logs", "embed", "-f")])
+def test_a_platform_that_is_coming_up_is_told_from_none(faas: Faas, home: Path, args: tuple[str, ...]) -> None:
+    with coming_up(home, os.getpid()):
+        outcome = faas(*args)
+    assert outcome.code == 1
+    assert outcome.err == (
+        f"error: the platform (process {os.getpid()}) is coming up\nnext:  wait for it, or faas down ends it\n"
+    )
 
 
 def test_a_platform_that_has_ended_without_a_word_is_none(faas: Faas, home: Path) -> None:

@@ -20,6 +20,14 @@ def test_scale_asks_for_a_number_and_says_what_there_is(faas: Faas, home: Path) 
     assert json.loads(platform.seen[0].body) == {"instances": 2}
 
 
+def test_more_than_the_most_is_told(faas: Faas, home: Path) -> None:
+    with controlled(home, always({"name": "embed", "instances": 3, "ready": 0, "wanted": 99, "most": 3})):
+        outcome = faas("scale", "embed", "99")
+        assert faas("scale", "embed", "3").err == ""
+    assert (outcome.code, outcome.out) == (0, "embed: 0 of 3 ready\n")
+    assert outcome.err == "embed has at most 3, as its max_instances says: not 99\n"
+
+
 def test_an_unknown_function_is_a_wrong_call(faas: Faas, home: Path) -> None:
     async def answer(_: Seen) -> Response:
         return refusal(404, "no function 'x' here")

@@ -15,15 +15,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from faas.errors import RemoteError
+from faas import address, settings
+from faas.errors import PlatformError, RemoteError
+from faas.platform import main
 from tests.cli.conftest import HELLO, Faas
-from tests.cli.platform import record
+from tests.cli.platform import coming_up, record
 from tests.cli.process import Running, running
 
 KINDS = """
 from collections.abc import AsyncIterator
 
-from faas import Batching, Context, inference_function
+from faas import Batching, Context, Scaling, inference_function
 
 
 @inference_function(batching=Batching(max_batch_size=8))
@@ -38,7 +40,7 @@ async def count(n: int, context: Context) -> AsyncIterator[dict]:
         yield {"i": i}
 
 
-@inference_function
+@inference_function(scaling=Scaling(max_instances=1))
 async def total(numbers: list[int]) -> int:
     return sum(await double.amap(numbers))
 """
@@ -150,6 +152,14 @@ def test_a_function_calls_another_from_inside_the_platform(faas: Faas, up: Up) -
 
 
 @pytest.mark.slow
+def test_scale_beyond_the_most_is_told(faas: Faas, up: Up) -> None:
+    outcome = faas("scale", "total", "9")
+    assert outcome.code == 0
+    assert outcome.out.endswith(" of 1 ready\n")
+    assert outcome.err == "total has at most 1, as its max_instances says: not 9\n"
+
+
+@pytest.mark.slow
 def test_a_second_platform_is_refused_with_the_first_ones_process(faas: Faas, up: Up) -> None:
     outcome = faas("up", str(up.folder / "hello_up.py"), "--port", "0")
     assert outcome.code == 1
@@ -171,6 +181,34 @@ def test_a_target_that_is_not_there_is_a_wrong_call(faas: Faas, faas_process: Fa
     assert outcome.code == 2
     assert "absent.py: there is no such file" in outcome.err
     assert faas("up").code == 2
+
+
+def test_while_it_comes_up_it_is_seen_and_can_be_ended(faas: Faas, faas_process: Faas, home: Path) -> None:
+    Path("endless_up.py").write_text("import os, signal\nos.write(2, b'importing now\\n')\nsignal.pause()\n" + HELLO)
+    with running("up", "endless_up.py", "--port", "0") as up:
+        up.wait_for("importing")
+        pid = up.process.pid
+        assert f"the platform (process {pid}) is coming up" in faas("ps").err
+        second = faas_process("up", "endless_up.py", "--port", "0")
+        assert second.code == 1
+        assert second.err.startswith(f"error: a platform is coming up here already: process {pid}\n")
+        assert second.err.endswith("next:  faas down ends it\n")
+        ended = faas("down")
+        assert (ended.code, ended.out) == (0, "the platform has ended\n")
+        assert up.process.wait(0) == 1
+    assert faas("down").out == "no platform runs here\n"
+
+
+def test_whoever_is_refused_leaves_the_lock_as_it_is(home: Path) -> None:
+    found = settings.read()
+
+    async def second() -> None:
+        await main.run(["absent.py"], host="127.0.0.1", port=0, settings=found, progress=print)
+
+    with coming_up(home, os.getpid()):
+        with pytest.raises(PlatformError, match="a platform already runs"):
+            asyncio.run(second())
+        assert address.coming_up(found) == os.getpid()
 
 
 def test_detached_it_says_how_it_comes_up_and_runs_until_it_is_told_to_end(
