@@ -117,3 +117,17 @@ class RemoteError(FaasError):
 
 class PlatformError(FaasError):
     """The one-box platform cannot be reached, or cannot do what was asked of it."""
+
+
+def said(error: BaseException) -> str:
+    """Return the message of an error, or that it cannot be read: a user's `__str__` may raise."""
+    try:
+        return str(error)
+    except Exception as unreadable:
+        return f"(its message cannot be read: {type(unreadable).__name__})"
+
+
+def named(error: BaseException) -> str:
+    """Return the type of an error and its message, where it has one: `KeyError: 'a'`."""
+    name, message = type(error).__name__, said(error)
+    return f"{name}: {message}" if message else name

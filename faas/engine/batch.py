@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol
 from faas.clock import Clock
 from faas.engine import isolation
 from faas.engine.gradients import set_gradients
-from faas.engine.outcomes import Attempt, Raised, shared, slots
+from faas.engine.outcomes import Attempt, Raised, as_raised, shared, slots
 from faas.engine.work import Work
-from faas.errors import HandlerError
+from faas.errors import HandlerError, said
 from faas.messages import END, Call
 
 EXHAUSTED: Final = object()
@@ -176,7 +176,7 @@ class Batch:
                 raise
             if isolation.out_of_memory(error):
                 traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
-            return error
+            return as_raised(error)
         ended_at = self._clock()
         self._report.runs.append((num_items, ended_at - started_at))
         if self._work.streams:
@@ -231,7 +231,7 @@ class Batch:
         try:
             return slots(returned, num_items, self._work.title)
         except HandlerError as error:
-            return [Raised(HandlerError(str(error))) for _ in range(num_items)]
+            return [Raised(HandlerError(said(error))) for _ in range(num_items)]
 
 
 def _ends(value: Any) -> bool:

@@ -11,7 +11,7 @@ from faas.engine.batch import Batch, Report, Shape
 from faas.engine.deadlines import Deadlines
 from faas.engine.gradients import set_gradients
 from faas.engine.hands import LoopHands
-from faas.engine.outcomes import Raised, end, presentable
+from faas.engine.outcomes import Raised, as_raised, end, presentable
 from faas.engine.queue import CallQueue
 from faas.engine.quiet import STOPPING_S, Quiet
 from faas.engine.work import Work
@@ -122,7 +122,7 @@ class Direct:
                 raise
             self._end(call, Raised(presentable(error)))
         except BaseException as error:
-            self._end(call, Raised(presentable(error)))
+            self._end(call, Raised(presentable(as_raised(error))))
         finally:
             self._finished(call)
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from faas.errors import BadInput, FaasError, HandlerError
+from faas.errors import BadInput, FaasError, HandlerError, named, said
 from faas.messages import END, Call
 
 _NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping, Set)
+_PEP_479 = "coroutine raised StopIteration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +99,24 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
 def returned_error(error: BaseException) -> BaseException:
     """Return what an exception in an item's slot means for the item: the usual complaints of input are BadInput."""
     if isinstance(error, ValueError | TypeError) and not isinstance(error, FaasError):
-        bad = BadInput(f"{type(error).__name__}: {error}")
+        bad = BadInput(named(error))
         bad.__cause__ = error
         return bad
     return presentable(error)
+
+
+def as_raised(error: BaseException) -> BaseException:
+    """Return the StopIteration that a handler raised where a coroutine turned it into a RuntimeError (PEP 479)."""
+    if type(error) is RuntimeError and isinstance(error.__cause__, StopIteration) and said(error) == _PEP_479:
+        return error.__cause__
+    return error
 
 
 def presentable(error: BaseException) -> BaseException:
     """Return `error` as one that can be raised to whoever waits, without being taken for something of their own."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
         return error
-    what = "was cancelled from within" if isinstance(error, asyncio.CancelledError) else f"raised {error!r}"
+    what = "was cancelled from within" if isinstance(error, asyncio.CancelledError) else f"raised {named(error)}"
     wrapped = HandlerError(f"the handler {what}; that ends the call, not the server")
     wrapped.__cause__ = error
     return wrapped
@@ -118,7 +126,7 @@ def shared(error: BaseException, num_items: int, title: str) -> BaseException:
     """Return what one item of several gets when they failed together, and nobody can say whose fault it was."""
     if num_items == 1:
         return presentable(error)
-    wrapped = HandlerError(f"{title} raised {type(error).__name__} for {num_items} items together: {error}")
+    wrapped = HandlerError(f"{title} raised {type(error).__name__} for {num_items} items together: {said(error)}")
     wrapped.__cause__ = error
     return wrapped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from faas.errors import DeadlineExceeded, DeadlineUnmeetable, FaasError, QueueFull, Unavailable
+from faas.errors import DeadlineExceeded, DeadlineUnmeetable, FaasError, QueueFull, Unavailable, named
 from faas.messages import Call
 
 
@@ -47,7 +47,8 @@ def expired(call: Call, now: float) -> DeadlineExceeded:
 
 def engine_failed(error: BaseException | None) -> FaasError:
     """Return what the calls in hand get after a fault of the engine's own."""
-    return FaasError(f"the engine failed on this call ({error!r}); the log has the traceback")
+    what = "it was left without an answer" if error is None else named(error)
+    return FaasError(f"the engine failed on this call ({what}); the log has the traceback")
 
 
 def _retry_after_s(seconds: float) -> float:

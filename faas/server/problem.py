@@ -23,6 +23,8 @@ from faas.errors import (
     RemoteError,
     SchemaMismatch,
     UnsupportedMedia,
+    named,
+    said,
 )
 
 MEDIA_TYPE: Final = b"application/problem+json"
@@ -63,7 +65,7 @@ class Problem:
     @classmethod
     def of(cls, error: BaseException, *, debug: bool = False) -> Problem:
         """Return what HTTP says of `error`; with `debug` the traceback too, where the fault is on this side."""
-        detail = str(error)
+        detail = said(error)
         if isinstance(error, RemoteError):
             return cls(
                 error.status, f"{_TYPE}remote-error", "A function that was called answered with an error", detail
@@ -71,8 +73,9 @@ class Problem:
         status, kind, title = next((row[1:] for row in _KINDS if isinstance(error, row[0])), _UNKNOWN)
         name = None
         if kind == _UNKNOWN[1]:
-            name = type(error).__name__
-            detail = f"{name}: {detail}" if detail else name
+            name, detail = type(error).__name__, named(error)
+        elif isinstance(error, HandlerError) and isinstance(error.__cause__, StopIteration):
+            name = type(error.__cause__).__name__  # no coroutine can raise it, so it came wrapped
         return cls(
             status,
             _TYPE + kind,

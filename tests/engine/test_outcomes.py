@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from faas.engine.outcomes import Attempt, Raised, advance, presentable, returned_error, settle, shared, slots
+from faas.engine.outcomes import (
+    Attempt,
+    Raised,
+    advance,
+    as_raised,
+    presentable,
+    returned_error,
+    settle,
+    shared,
+    slots,
+)
+from faas.engine.refusals import engine_failed
 from faas.errors import BadInput, HandlerError, SchemaMismatch
 from faas.messages import END, Call, Context
 
@@ -123,6 +134,44 @@ def test_who_failed_together_is_not_told_that_it_was_his_own_input() -> None:
     several = shared(error, 3, "predict")
     assert type(several) is HandlerError
     assert str(several) == "predict raised BadInput for 3 items together: no text"
+
+
+class Weird(Exception):
+    """Neither its message nor its repr can be read."""
+
+    def __str__(self) -> str:
+        return f"{self.args[1]}"
+
+    __repr__ = __str__
+
+
+class WeirdValue(Weird, ValueError):
+    pass
+
+
+class WeirdExit(SystemExit):
+    __str__ = __repr__ = Weird.__str__
+
+
+def test_an_error_whose_message_cannot_be_read_is_still_told() -> None:
+    unread = "(its message cannot be read: IndexError)"
+    assert str(returned_error(WeirdValue(1))) == f"WeirdValue: {unread}"
+    assert f"raised WeirdExit: {unread};" in str(presentable(WeirdExit(1)))
+    assert str(shared(Weird(1), 2, "predict")) == f"predict raised Weird for 2 items together: {unread}"
+    assert f"(Weird: {unread})" in str(engine_failed(Weird(1)))
+
+
+def test_only_what_a_coroutine_made_of_a_stop_iteration_is_unmade() -> None:
+    async def stops() -> None:
+        raise StopIteration("empty")
+
+    with pytest.raises(RuntimeError) as caught:
+        asyncio.run(stops())
+    assert as_raised(caught.value) is caught.value.__cause__
+    own = RuntimeError("nothing left")
+    own.__cause__ = StopIteration("empty")
+    for error in (own, RuntimeError("coroutine raised StopIteration"), ValueError("x")):
+        assert as_raised(error) is error
 
 
 def made() -> Call:

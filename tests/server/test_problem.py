@@ -55,6 +55,25 @@ def test_a_traceback_is_for_debugging_and_for_the_servers_own_errors():
     assert "traceback" not in json.loads(Problem.of(errors.BadInput("x"), debug=True).body("r"))
 
 
+class Weird(Exception):
+    """Its message is of an argument that it was not given."""
+
+    def __str__(self) -> str:
+        return f"{self.args[1]}"
+
+
+def test_an_error_whose_message_cannot_be_read_is_still_told():
+    said = json.loads(Problem.of(Weird("only"), debug=True).body("r"))
+    assert (said["status"], said["error"]) == (500, "Weird")
+    assert said["detail"] == "Weird: (its message cannot be read: IndexError)"
+
+    class WeirdInput(Weird, errors.BadInput):
+        pass
+
+    said = json.loads(Problem.of(WeirdInput("only")).body("r"))
+    assert (said["status"], said["detail"]) == (422, "(its message cannot be read: IndexError)")
+
+
 def test_404_is_a_plain_problem():
     said = json.loads(Problem.plain(404, "no").body("r"))
     assert (said["type"], said["title"]) == ("about:blank", "Not Found")
