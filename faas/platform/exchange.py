@@ -16,7 +16,7 @@ from faas.server.headers import RequestIds
 from faas.server.problem import Problem
 
 _MAX_HELD_BODY_BYTES = 64 * 1024  # of a request that has no instance yet; more stays with its client
-_MAX_REPLAY_BYTES = 64 * 1024  # an instance reads this much at once, so bytes left unread mean that none were read
+_MAX_REPLAY_BYTES = 64 * 1024  # kept to be sent again: an instance that left bytes unread has called no handler yet
 _MAX_TRIES = 3
 _EXHAUSTED = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -90,7 +90,7 @@ class Exchange:
         self.has_answered = False  # the client has seen some of the answer
         self._front = front
         self._body = body  # what has arrived and may have to be sent, or sent again
-        self._may_replay = False  # it is all that was sent, and was sent in one piece with the head
+        self._may_replay = False  # it is all that was sent
         self._path = b""
         self._endpoint: Endpoint | None = None
         self._back: Connection | None = None
@@ -132,7 +132,10 @@ class Exchange:
         """A piece of the request body."""
         self.is_complete = is_complete
         if self._back is not None:
-            self._forget_body()
+            if self._may_replay and len(self._body) + len(data) <= _MAX_REPLAY_BYTES:
+                self._body += data
+            else:
+                self._forget_body()
             self._back.send(data)
         elif not self._is_over:
             self._body += data

@@ -74,6 +74,11 @@ class Broken:
 
 
 @inference_function(scaling=SHORT)
+async def pids(x: int) -> int:
+    return os.getpid()
+
+
+@inference_function(scaling=SHORT)
 async def asks(rows: list[list[float]]) -> list[float]:
     means: list[float] = await Mean.amap(rows)
     return means

@@ -128,7 +128,10 @@ def test_fk_06_an_instance_that_dies_fails_its_own_call_and_is_replaced(box, how
         async with httpx.AsyncClient(base_url=box.url, timeout=30) as client:
             began = time.monotonic()
             dead = await client.post("/f/dies/", json=how)
-            return dead, time.monotonic() - began
+            took_s = time.monotonic() - began
+            others = await asyncio.gather(*(client.post("/f/dies/", json=str(i)) for i in range(5)))
+            assert [other.json() for other in others] == [str(i) for i in range(5)]
+            return dead, took_s
 
     dead, took_s = asyncio.run(story())
     assert dead.status_code in (500, 502, 503)
@@ -216,6 +219,16 @@ def test_fk_04_signals_to_an_instance_never_reach_the_platform(box):
         assert [box.call("echo", i).status_code for i in range(20)] == [200] * 20
         eventually(lambda: made["id"] not in [other["id"] for other in box.instances("echo")])  # noqa: B023
     assert box.process.poll() is None
+
+
+@pytest.mark.parametrize("num_instances", [1, 2])
+def test_fk_04_a_call_that_a_dying_instance_never_read_goes_to_another(box, num_instances):
+    with box.client() as client:
+        for number in (signal.SIGKILL, signal.SIGHUP, signal.SIGTERM) * 4:
+            assert box.run("scale", "pids", str(num_instances)).returncode == 0
+            pid = client.post("/f/pids/", json=0).json()
+            os.kill(pid, number)  # in the same breath, on a connection that is open
+            assert [client.post("/f/pids/", json=i).status_code for i in range(3)] == [200] * 3
 
 
 def test_nothing_grows_over_many_wake_ups(box):
