@@ -20,6 +20,7 @@ import uvloop
 
 import snapshot
 from faas import modules, revision, settings
+from faas.errors import named
 from faas.revision import Loaded, Revision
 from faas.runtime import Runtime
 from faas.server.serve import Stop, serve
@@ -84,7 +85,7 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_Instance(order, loaded, phases, tell).run(listen, control))
     except Exception as error:
-        tell(Failed(f"{type(error).__name__}: {error}"))
+        tell(Failed(named(error)))
         raise
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 import snapshot
 from faas import codec, instance, local, modules, targets
-from faas.errors import FaasError, SchemaMismatch, SettingError, TargetError
+from faas.errors import FaasError, SchemaMismatch, SettingError, TargetError, named
 from faas.function import Function
 from faas.handler import Handler, Unkept
 from faas.preparation import Description, Origin, distribution_version, file_digest
@@ -97,7 +97,7 @@ def main() -> int:
         return 1
     except Exception as error:
         trace = traceback.format_exc()
-        report(Failed(message=f"{type(error).__name__}: {error}", traceback=trace))
+        report(Failed(message=named(error), traceback=trace))
         return 1
     return 0
 
@@ -148,7 +148,7 @@ def _state(handler: Handler) -> Any:
         where = targets.users_line(error)
         at = f" ({where})" if where else ""
         title = handler.function.__qualname__
-        raise SettingError(f"{title}.setup() raised {type(error).__name__}: {error}{at}") from None
+        raise SettingError(f"{title}.setup() raised {named(error)}{at}") from None
 
 
 def _freeze(
@@ -211,7 +211,7 @@ def _answer(handler: Handler, kwargs: dict[str, Any]) -> str:
         elif endpoint.signature.kind == "async_generator":
             found = asyncio.run(_all(found))
     except Exception as error:
-        found = {"error": f"{type(error).__name__}: {error}"}
+        found = {"error": named(error)}
     return codec.encode(found).decode()
 
 

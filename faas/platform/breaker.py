@@ -103,7 +103,8 @@ class Capacity:
     """The instances of one revision, and the requests that wait for them.
 
     `limit` is the hard limit of requests at once in each instance, 0 for none. At most `queue_limit` requests are held,
-    each for `hold_s` at most, in the order of their arrival. `on_demand` is called at once whenever a request has to
+    each for `hold_s` at most, in the order of their arrival. An instance that has not answered a request after `call_s`
+    seconds counts as unreachable. `on_demand` is called at once whenever a request has to
     wait, `on_unreachable` when an instance refused a connection and was therefore taken out.
     """
 
@@ -113,6 +114,7 @@ class Capacity:
         limit: int = 0,
         queue_limit: int = 10_000,
         hold_s: float = 360.0,
+        call_s: float | None = None,
         on_demand: Callable[[], object] = _ignore,
         on_unreachable: Callable[[Endpoint], object] = _ignore,
         clock: Clock = monotonic,
@@ -121,6 +123,7 @@ class Capacity:
         self.limit = limit
         self.queue_limit = queue_limit
         self.hold_s = hold_s
+        self.call_s = call_s
         self.on_demand = on_demand
         self.on_unreachable = on_unreachable
         self.clock = clock

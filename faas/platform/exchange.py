@@ -198,6 +198,16 @@ class Exchange:
     def _expired(self) -> None:
         self._fail(Problem.of(DeadlineExceeded("the deadline passed before an instance could take the request")))
 
+    def _overdue(self) -> None:
+        """The instance should have answered long ago, and be it with an error: it is deaf."""
+        capacity, endpoint = self._capacity, self._endpoint
+        if endpoint is not None:
+            capacity.unreachable(endpoint)
+        if self.has_answered:
+            self._broken("")
+        else:
+            self._fail(Problem.of(DeadlineExceeded("the instance did not answer within the function's time")))
+
     # The instance's side.
 
     def _forward(self, endpoint: Endpoint) -> None:
@@ -222,6 +232,8 @@ class Exchange:
                     return
                 self._capacity.counts.retried += 1
         self._back = back
+        if self._capacity.call_s is not None and self._timer is None:
+            self._timer = front.loop.call_later(self._capacity.call_s, self._overdue)
         self._reader = ResponseReader(is_head=head.method == b"HEAD", may_upgrade=bool(head.upgrade))
         self._may_replay = len(data) <= _MAX_REPLAY_BYTES
         if not self._may_replay:
@@ -276,6 +288,8 @@ class Exchange:
             self._finish()
         elif reader.is_upgraded and not self.is_tunnel:
             self.is_tunnel = True
+            if self._timer is not None:
+                self._timer.cancel()
             self.tunnel(front.upgraded())
 
     def lost(self, *, unread: bool) -> None:
@@ -334,6 +348,9 @@ class Exchange:
 
     def _let_go(self) -> None:
         """Give up this instance, to try another."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         back, endpoint = self._back, self._endpoint
         self._back = self._endpoint = None
         if back is not None:

@@ -30,6 +30,8 @@ TOTAL = "total"
 """Among the phases of a start: all of it, from the order until the instance was ready."""
 SOUND_AFTER_S = 1.0
 """An instance that was ready for this long, or has answered, before it ended was no failed start."""
+DEAF_AFTER_S = 5.0
+"""An instance answers 504 by itself when a call's time is up; one that has not done so this much later is killed."""
 STARTUP_SLACK_S = 5.0
 """An instance gives itself up after its start-up time-out; one that does not within this much more is killed."""
 
@@ -79,6 +81,7 @@ class ScalingLoop:
         self.capacity = Capacity(
             limit=description.max_inputs,
             hold_s=description.timeout_s + description.startup_timeout_s,
+            call_s=description.timeout_s + DEAF_AFTER_S,
             on_demand=self.wake,
             on_unreachable=self._unreachable,
             clock=clock,

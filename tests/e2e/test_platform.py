@@ -116,6 +116,18 @@ def test_the_time_out_is_the_functions(box):
     assert late.headers["content-type"] == "application/problem+json"
 
 
+def test_a_deaf_instance_is_given_up_and_replaced(box):
+    box.call("slow", 0)
+    deaf = next(i for i in box.instances("slow") if i["state"] == "ready")
+    os.kill(deaf["pid"], signal.SIGSTOP)
+    began = time.monotonic()
+    late = box.call("slow", 0)
+    assert late.status_code == 504
+    assert time.monotonic() - began < 20
+    assert box.call("slow", 0).json() == "slept"
+    assert deaf["id"] not in [i["id"] for i in box.instances("slow")]
+
+
 def test_functions_call_each_other(box):
     assert box.call("asks", [[1, 3], [5]]).json() == [2.0, 5.0]
 

@@ -1,6 +1,7 @@
 """The activator over real sockets: what passes between a client and an instance, and how."""
 
 import asyncio
+import gzip
 import hashlib
 from pathlib import Path
 
@@ -192,6 +193,14 @@ async def test_answers_of_every_form_leave_the_connection_usable(
             if expected or answer.status == 404:
                 assert await read_body(client.reader, answer.headers) == expected
         assert instance.num_accepted == 1
+
+
+async def test_ht_04_an_encoded_body_passes_untouched(tmp_path: Path) -> None:
+    async with StubInstance(tmp_path) as instance, platform(instance) as running:
+        client = await running.client()
+        body = gzip.compress(b'{"x": 1}')
+        assert (await client.call(body, b"/f/echo/", b"Content-Encoding: gzip")).body == b"a:" + body
+        assert instance.calls[0].headers[b"content-encoding"] == b"gzip"
 
 
 async def test_a_chunked_request_arrives_chunked(tmp_path: Path) -> None:
