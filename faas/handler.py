@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import threading
@@ -47,7 +48,7 @@ class Handler:
         before, threads = dict(_globals_of_user()), set(threading.enumerate())
         contents = {key: _content(value) for key, value in before.items()}
         self.setup()
-        started = [thread.name for thread in set(threading.enumerate()) - threads if thread.is_alive()]
+        started = [thread.name for thread in set(threading.enumerate()) - threads if _is_users(thread)]
         if started:
             raise Unkept(f"setup() started threads, which no snapshot holds: {', '.join(sorted(started))}")
         return self._capture(before, contents)
@@ -90,6 +91,13 @@ class Handler:
         if not hasattr(self._object, "__dict__"):
             raise Unkept(f"{type(self._object).__name__} keeps its state in __slots__, which no snapshot holds")
         return {"attributes": dict(self._object.__dict__), "globals": rebound}
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    """Tell whether a thread runs the user's own code: idle pools and progress bars of libraries are no loss."""
+    runs = getattr(thread, "_target", None) or type(thread).run
+    module = sys.modules.get(getattr(inspect.unwrap(runs), "__module__", None) or "")
+    return thread.is_alive() and module is not None and modules.is_users(module)
 
 
 def _content(value: object) -> Content:

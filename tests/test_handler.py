@@ -2,6 +2,7 @@ import os
 import sys
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -102,13 +103,14 @@ def test_a_container_of_the_module_that_setup_filled_is_state(module):
     assert Handler(Fills).setup_to_keep()["globals"] == {"users_app": {"CACHE": {"k": 9}}}
 
 
-def test_threads_that_setup_started_are_more_than_state():
+def test_threads_of_the_users_own_that_setup_started_are_more_than_state(module):
     done = threading.Event()
+    exec("def refresh(done):\n    done.wait()", module.__dict__)
 
     @inference_function
     class Starts:
         def setup(self) -> None:
-            threading.Thread(target=done.wait, name="refresher", daemon=True).start()
+            threading.Thread(target=module.refresh, args=(done,), name="refresher", daemon=True).start()
 
         def predict(self, x: int) -> int:
             return x
@@ -118,6 +120,20 @@ def test_threads_that_setup_started_are_more_than_state():
             Handler(Starts).setup_to_keep()
     finally:
         done.set()
+
+
+def test_idle_threads_of_libraries_are_no_state():
+    with ThreadPoolExecutor(1) as pool:
+
+        @inference_function
+        class Pools:
+            def setup(self) -> None:
+                self.answer = pool.submit(int, "7").result()
+
+            def predict(self, x: int) -> int:
+                return x
+
+        assert Handler(Pools).setup_to_keep()["attributes"] == {"answer": 7}
 
 
 def test_slots_are_more_than_state():
