@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
 import socket
 import sys
 import time
@@ -73,7 +72,6 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
     `fds` holds "listen", a listening socket, and "control", a connected stream socket.
     """
     entered_at = time.monotonic()
-    _log_to_stderr()
     order = msgspec.json.decode(payload, type=Order)
     control = socket.socket(fileno=fds["control"])
     listen = socket.socket(fileno=fds["listen"])
@@ -87,12 +85,6 @@ def main(payload: bytes, fds: dict[str, int]) -> int:
     except Exception as error:
         tell(Failed(named(error)))
         raise
-
-
-def _log_to_stderr() -> None:
-    """Send what is logged to the function's log, by way of standard error, unless the user's code has seen to it."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each call to another function
 
 
 class _Instance:

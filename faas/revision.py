@@ -6,6 +6,7 @@ instance that was forked from a zygote without it, or started by exec, loads for
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class Loaded:
 
     def __init__(self, revision: Revision) -> None:
         os.environ.update(revision.env)
+        _log_to_stderr()
         self.revision = revision
         self.handler = Handler(next(f for f in targets.load(revision.target) if f.name == revision.function))
         self.thawed = False
@@ -56,6 +58,15 @@ class Loaded:
         self.handler.restore(thawed.state)
         self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
+
+
+def _log_to_stderr() -> None:
+    """Send what is logged to the function's log, by way of standard error, unless the user's code has seen to it.
+
+    In a hot zygote this costs no instance anything; setting a level looks at every logger there is.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each call to another function
 
 
 _preloaded: Loaded | None = None
