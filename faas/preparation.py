@@ -147,10 +147,19 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     def stale(self) -> str | None:
         """Return why this can no longer be used, or None while it can."""
-        changed = self.origin.changed()
-        if changed is None and self.snapshot is not None and not (Path(self.snapshot) / "manifest.json").is_file():
-            return f"the snapshot {self.snapshot} is gone"
-        return changed
+        return self.origin.changed() or (None if self.snapshot is None else _unusable(Path(self.snapshot)))
+
+
+def _unusable(folder: Path) -> str | None:
+    import snapshot  # local: what only reads preparations needs none of it
+
+    try:
+        version = snapshot.read_format_version(folder)
+    except snapshot.SnapshotNotFoundError:
+        return f"the snapshot {folder} is gone"
+    except snapshot.BadManifestError as error:
+        return f"the snapshot is damaged: {error}"
+    return None if version == snapshot.FORMAT_VERSION else f"the snapshot {folder} is of format version {version}"
 
 
 def file_digest(path: Path) -> str | None:

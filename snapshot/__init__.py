@@ -13,6 +13,7 @@ from snapshot.errors import (
     BadNameError,
     DamagedError,
     DigestMismatchError,
+    FormatVersionError,
     HeaderTooLargeError,
     IncompatibleError,
     LibraryMismatchError,
@@ -27,7 +28,7 @@ from snapshot.errors import (
 )
 from snapshot.freeze import freeze
 from snapshot.local_store import LocalStore
-from snapshot.manifest import Manifest, read_manifest
+from snapshot.manifest import FORMAT_VERSION, Manifest, read_format_version, read_manifest
 from snapshot.reducers import KeptFiles, reducer
 from snapshot.store import Store, StoredSnapshot
 from snapshot.tensor_file import TensorFile
@@ -35,11 +36,13 @@ from snapshot.thaw import Thawed, thaw
 from snapshot.verify import verify
 
 __all__ = [
+    "FORMAT_VERSION",
     "BadHeaderError",
     "BadManifestError",
     "BadNameError",
     "DamagedError",
     "DigestMismatchError",
+    "FormatVersionError",
     "HeaderTooLargeError",
     "IncompatibleError",
     "KeptFiles",
@@ -59,6 +62,7 @@ __all__ = [
     "Unfreezable",
     "UnsupportedDtypeError",
     "freeze",
+    "read_format_version",
     "read_manifest",
     "reducer",
     "thaw",

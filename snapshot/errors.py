@@ -11,6 +11,7 @@ SnapshotError
 │   ├── SizeMismatchError       a file is missing, cut short or too long
 │   └── DigestMismatchError     bytes were changed, or another snapshot was asked for
 ├── IncompatibleError           intact, but made elsewhere
+│   ├── FormatVersionError      another version of the format
 │   ├── PythonMismatchError     another Python
 │   └── LibraryMismatchError    other library versions; .mismatches lists them
 ├── HeaderTooLargeError         too many tensors, or too long names, for one file that readers would open
@@ -80,6 +81,10 @@ class DigestMismatchError(DamagedError):
 
 class IncompatibleError(SnapshotError):
     """The snapshot was made in another environment; make it again in this one."""
+
+
+class FormatVersionError(IncompatibleError):
+    """The snapshot is of a version of the format that this program does not read."""
 
 
 class PythonMismatchError(IncompatibleError):

@@ -11,6 +11,7 @@ import msgspec
 from blake3 import blake3
 
 from snapshot import arrays, libraries, paths, tensors
+from snapshot.digests import ChunkHasher
 from snapshot.format import lay_out, write_file
 from snapshot.manifest import (
     FORMAT_VERSION,
@@ -78,17 +79,15 @@ class _Digesting:
     """Passes writes on to a file and digests them."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.num_bytes = 0
         self._file = file
-        self._hasher = blake3()
+        self._hasher = ChunkHasher()
 
     def write(self, content: bytes | memoryview) -> object:
         self._hasher.update(content)
-        self.num_bytes += len(content)
         return self._file.write(content)
 
     def record(self, name: str) -> FileRecord:
-        return FileRecord(name, self.num_bytes, self._hasher.hexdigest())
+        return FileRecord(name, self._hasher.num_bytes, *self._hasher.finish())
 
 
 def _write_shards(
@@ -113,7 +112,7 @@ def _write_shards(
             for placed, offset in zip((tensor.placement for tensor in stored), layout.offsets, strict=True)
         )
         head = len(layout.head), blake3(layout.head).hexdigest()
-        shards.append(Shard(name, record.num_bytes, record.digest, *head, tensors_of_shard))
+        shards.append(Shard(name, record.num_bytes, record.digest, record.chunks, *head, tensors_of_shard))
     return tuple(shards), planned.views
 
 

@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from snapshot.errors import SnapshotExistsError, SnapshotNotFoundError
+from snapshot.errors import FormatVersionError, SnapshotExistsError, SnapshotNotFoundError
 from snapshot.manifest import MANIFEST_FILE, SHORT_DIGEST_LENGTH, read_manifest
 from snapshot.mapping import opened
 from snapshot.staging import STAGING_PREFIX, staged_folder, sync_folder
@@ -78,7 +78,8 @@ class LocalStore:
         latest = _latest(home)
         history = []
         for folder in _snapshots(home):
-            with contextlib.suppress(SnapshotNotFoundError):  # pruned since it was listed
+            # Pruned since it was listed, or of a format that nothing here can use.
+            with contextlib.suppress(SnapshotNotFoundError, FormatVersionError):
                 history.append(_stored(name, folder, latest))
         return sorted(history, key=lambda stored: (stored.created_at, stored.digest), reverse=True)
 

@@ -5,20 +5,20 @@ the manifest holds the digest of every other file, it vouches for all of them.
 """
 
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from blake3 import blake3
 
-from snapshot.errors import BadManifestError, SnapshotNotFoundError
+from snapshot.digests import Digest, address_of, num_chunks
+from snapshot.errors import BadManifestError, FormatVersionError, SnapshotNotFoundError
 from snapshot.format import MAX_HEAD_BYTES, Natural, Shape
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_FILE = "manifest.json"
 SKELETON_FILE = "skeleton"
 SHORT_DIGEST_LENGTH = 16
 
-Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Form = Literal["numpy", "torch", "parameter", "storage", "buffer"]
 
 
@@ -33,11 +33,15 @@ class StoredTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of the snapshot, by its path inside the folder, with its size and BLAKE3 digest (hexadecimal)."""
+    """A file of the snapshot, by its path inside the folder, with its size and content address.
+
+    chunks: the digests that `digest` is made from (`snapshot.digests`)
+    """
 
     file: str
     num_bytes: Natural
     digest: Digest
+    chunks: tuple[Digest, ...]
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,6 +53,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str
     num_bytes: Natural
     digest: Digest
+    chunks: tuple[Digest, ...]
     head_bytes: Natural
     head_digest: Digest
     tensors: tuple[StoredTensor, ...]
@@ -136,38 +141,64 @@ def is_inside(name: str) -> bool:
     )
 
 
-class _Versioned(msgspec.Struct):
-    format_version: int
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of the snapshot in `folder`.
 
-    Raises SnapshotNotFoundError when there is none and BadManifestError when it cannot be trusted to be whole.
+    Raises SnapshotNotFoundError when there is none, FormatVersionError when it is of another version, and
+    BadManifestError when it cannot be trusted to be whole.
     """
     path = folder / MANIFEST_FILE
-    try:
-        encoded = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise SnapshotNotFoundError(f"{folder} holds no snapshot: there is no {MANIFEST_FILE} in it") from error
-    except OSError as error:
-        raise BadManifestError(path, f"cannot be read: {error.strerror}") from error
-    return parse_manifest(path, encoded)
+    return parse_manifest(path, _read(path))
+
+
+def read_format_version(folder: Path) -> int:
+    """The version of the format of the snapshot in `folder`, whether this program reads it or not.
+
+    Raises SnapshotNotFoundError and BadManifestError.
+    """
+    path = folder / MANIFEST_FILE
+    return _parse_version(path, _read(path))
 
 
 def parse_manifest(path: Path, encoded: bytes) -> Manifest:
     """Decode and check a manifest; `path` is for messages alone."""
-    try:
-        version = msgspec.json.decode(encoded, type=_Versioned).format_version
-        if version != FORMAT_VERSION:
-            raise BadManifestError(path, f"is of format version {version}, this program reads {FORMAT_VERSION}")
-        manifest = msgspec.json.decode(encoded, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadManifestError(path, f"is not a manifest: {error}") from error
+    if (version := _parse_version(path, encoded)) != FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{path} is of format version {version}, this program reads version {FORMAT_VERSION}: make the snapshot "
+            f"again, or read it with the program that made it"
+        )
+    manifest = _decode(path, encoded, Manifest)
     _check(path, manifest)
     if manifest.encode() != encoded:
         raise BadManifestError(path, "is not in canonical form: it was written or changed by another program")
     return manifest
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SnapshotNotFoundError(f"{path.parent} holds no snapshot: there is no {MANIFEST_FILE} in it") from error
+    except OSError as error:
+        raise BadManifestError(path, f"cannot be read: {error.strerror}") from error
+
+
+class _Versioned(msgspec.Struct):
+    format_version: int
+
+
+def _parse_version(path: Path, encoded: bytes) -> int:
+    return _decode(path, encoded, _Versioned).format_version
+
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+def _decode(path: Path, encoded: bytes, kind: type[_S]) -> _S:
+    try:
+        return msgspec.json.decode(encoded, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadManifestError(path, f"is not a manifest: {error}") from error
 
 
 def _check(path: Path, manifest: Manifest) -> None:
@@ -177,6 +208,15 @@ def _check(path: Path, manifest: Manifest) -> None:
             raise BadManifestError(path, f"names a file outside the snapshot: {name!r}")
     if len(set(names)) != len(names):
         raise BadManifestError(path, "names one file twice")
+    for record in manifest.all_files:
+        if len(record.chunks) != num_chunks(record.num_bytes):
+            raise BadManifestError(
+                path,
+                f"gives {record.file} {len(record.chunks)} chunks, {record.num_bytes} bytes have "
+                f"{num_chunks(record.num_bytes)}",
+            )
+        if address_of(record.chunks) != record.digest:
+            raise BadManifestError(path, f"gives {record.file} a digest that is not the one of its chunks")
     for shard in manifest.shards:
         if shard.head_bytes > min(shard.num_bytes, MAX_HEAD_BYTES):
             raise BadManifestError(path, f"gives {shard.file} a head of {shard.head_bytes} bytes")

@@ -15,6 +15,7 @@ from typing import Any
 from blake3 import blake3
 
 from snapshot import arrays, libraries, reducers, tensors
+from snapshot.digests import digest_bytes
 from snapshot.errors import (
     BadHeaderError,
     DigestMismatchError,
@@ -143,7 +144,7 @@ def _read_skeleton(folder: Path, record: FileRecord) -> bytes:
     path = folder / record.file
     with opened(path, record.num_bytes) as descriptor, open(descriptor, "rb", closefd=False) as file:
         skeleton = file.read()
-    if (digest := blake3(skeleton).hexdigest()) != record.digest:
+    if (digest := digest_bytes(skeleton)[0]) != record.digest:
         raise DigestMismatchError(path, f"has digest {digest}, the manifest says {record.digest}")
     return skeleton
 

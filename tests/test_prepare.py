@@ -2,6 +2,7 @@
 
 import asyncio
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,30 @@ def test_what_is_fresh_is_not_made_again_and_what_changed_is(write, tmp_path):
     assert [p.name for p in both] == ["one", "two"]
     assert steps
     assert both[0].revision != first.revision
+
+
+def test_a_snapshot_of_an_older_format_is_made_again(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function
+        class Adds:
+            def setup(self):
+                self.n = 1
+            def predict(self, x: int) -> int:
+                return x + self.n
+    """)
+    (first,), _ = made(target, tmp_path)
+    manifest = Path(first.snapshot) / "manifest.json"
+    content = manifest.read_bytes()
+    manifest.unlink()
+    manifest.write_bytes(content.replace(b'"format_version":2', b'"format_version":1'))
+    assert "format version 1" in Preparations(tmp_path).read("adds").stale()
+    manifest.write_bytes(content[:-1])
+    assert "is damaged" in Preparations(tmp_path).read("adds").stale()
+    manifest.write_bytes(content.replace(b'"format_version":2', b'"format_version":1'))
+    (again,), steps = made(target, tmp_path)
+    assert steps
+    assert again.stale() is None
 
 
 def test_state_that_cannot_be_frozen_is_named_and_setup_runs_instead(write, tmp_path):

@@ -46,7 +46,6 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
 
 
 CONTRADICTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "another version": lambda m: m.update(format_version=2),
     "no version": lambda m: m.pop("format_version"),
     "a field missing": lambda m: m.pop("skeleton"),
     "a field too many": lambda m: m.update(extra=1),
@@ -57,6 +56,10 @@ CONTRADICTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "one file twice": lambda m: m["skeleton"].update(file=m["shards"][0]["file"]),
     "the manifest itself": lambda m: m["skeleton"].update(file=MANIFEST_FILE),
     "a digest that is none": lambda m: m["skeleton"].update(digest="abc"),
+    "a chunk too few": lambda m: m["skeleton"].update(chunks=[]),
+    "a chunk too many": lambda m: m["shards"][0]["chunks"].append("0" * 64),
+    "chunks of another file": lambda m: m["skeleton"].update(chunks=["0" * 64]),
+    "more bytes than chunks": lambda m: m["skeleton"].update(num_bytes=2**62),
     "a negative size": lambda m: m["skeleton"].update(num_bytes=-1),
     "a head larger than the file": lambda m: m["shards"][0].update(head_bytes=2**62, tensors=[]) or m.update(views=[]),
     "a tensor past the end": lambda m: m["shards"][0]["tensors"][0].update(num_bytes=10**6),
@@ -90,7 +93,7 @@ def test_another_spelling_is_refused_since_its_digest_would_differ(
 
 
 def test_the_version_is_named_before_anything_else_is_looked_at() -> None:
-    with pytest.raises(snapshot.BadManifestError, match="format version 99, this program reads 1"):
+    with pytest.raises(snapshot.FormatVersionError, match="format version 99, this program reads version 2"):
         parse_manifest(WHERE, b'{"format_version":99,"whatever":true}')
 
 

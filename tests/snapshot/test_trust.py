@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from blake3 import blake3
 
 import snapshot
-from snapshot.manifest import MANIFEST_FILE, SKELETON_FILE, Manifest, read_manifest
+from snapshot.digests import digest_bytes
+from snapshot.manifest import MANIFEST_FILE, SKELETON_FILE, FileRecord, Manifest, read_manifest
 
 
 class Marker:
@@ -65,7 +65,7 @@ def test_another_snapshot_than_the_one_asked_for_is_never_unpickled(folder: Path
     overwrite(folder / SKELETON_FILE, evil)
 
     def consistent(manifest: Manifest) -> Manifest:
-        record = msgspec.structs.replace(manifest.skeleton, num_bytes=len(evil), digest=blake3(evil).hexdigest())
+        record = FileRecord(SKELETON_FILE, len(evil), *digest_bytes(evil))
         return msgspec.structs.replace(manifest, skeleton=record)
 
     change_manifest(folder, consistent)
@@ -154,7 +154,7 @@ def test_a_skeleton_that_cannot_be_rebuilt_says_why(folder: Path) -> None:
     overwrite(folder / SKELETON_FILE, broken)
 
     def consistent(manifest: Manifest) -> Manifest:
-        record = msgspec.structs.replace(manifest.skeleton, num_bytes=len(broken), digest=blake3(broken).hexdigest())
+        record = FileRecord(SKELETON_FILE, len(broken), *digest_bytes(broken))
         return msgspec.structs.replace(manifest, skeleton=record)
 
     change_manifest(folder, consistent)
