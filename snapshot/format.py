@@ -125,17 +125,29 @@ def read_header(path: Path, descriptor: int, *, max_header_bytes: int = MAX_HEAD
     Raises BadHeaderError or SizeMismatchError; allocates no more than the file holds and the limit allows.
     """
     file_bytes = os.fstat(descriptor).st_size
-    if file_bytes < _LENGTH_BYTES:
-        raise BadHeaderError(path, f"{file_bytes} bytes are too few for a tensor file")
-    length = int.from_bytes(os.pread(descriptor, _LENGTH_BYTES, 0), "little")
-    if length > file_bytes - _LENGTH_BYTES:
-        raise BadHeaderError(path, f"claims a header of {length} bytes in a file of {file_bytes}")
-    if length > max_header_bytes:
-        raise BadHeaderError(path, f"claims a header of {length} bytes, more than the limit of {max_header_bytes}")
+    length = _header_bytes(path, os.pread(descriptor, _LENGTH_BYTES, 0), file_bytes, max_header_bytes)
     encoded = os.pread(descriptor, length, _LENGTH_BYTES)
     if len(encoded) != length:
         raise SizeMismatchError(path, f"was cut short while it was read, at {len(encoded)} of {length} bytes")
     return parse_header(path, encoded, file_bytes)
+
+
+def parse_head(path: Path, memory: memoryview) -> Header:
+    """Check the header of the whole tensor file in `memory`; `path` is for messages alone. Raises as `read_header`."""
+    length = _header_bytes(path, bytes(memory[:_LENGTH_BYTES]), len(memory), MAX_HEADER_BYTES)
+    return parse_header(path, bytes(memory[_LENGTH_BYTES : _LENGTH_BYTES + length]), len(memory))
+
+
+def _header_bytes(path: Path, encoded: bytes, file_bytes: int, max_header_bytes: int) -> int:
+    """The header's length, once it is one that may be read."""
+    if len(encoded) < _LENGTH_BYTES:
+        raise BadHeaderError(path, f"{file_bytes} bytes are too few for a tensor file")
+    length = int.from_bytes(encoded, "little")
+    if length > file_bytes - _LENGTH_BYTES:
+        raise BadHeaderError(path, f"claims a header of {length} bytes in a file of {file_bytes}")
+    if length > max_header_bytes:
+        raise BadHeaderError(path, f"claims a header of {length} bytes, more than the limit of {max_header_bytes}")
+    return length
 
 
 def parse_header(path: Path, encoded: bytes, file_bytes: int) -> Header:

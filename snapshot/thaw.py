@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import io
-import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -23,9 +22,10 @@ from snapshot.errors import (
     PythonMismatchError,
     ThawError,
 )
-from snapshot.format import FILLER_PREFIX, Header, read_header
+from snapshot.format import FILLER_PREFIX, Header, parse_head
+from snapshot.loader import Loader, MappedLoader
 from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
-from snapshot.mapping import map_private, opened
+from snapshot.mapping import opened
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,7 @@ def thaw(
     expect_digest: str | None = None,
     willneed: bool = False,
     num_threads: int | None = None,
+    loader: Loader | None = None,
 ) -> Thawed:
     """Rebuild the object graph that was frozen into `folder`.
 
@@ -59,6 +60,7 @@ def thaw(
 
     willneed: ask the kernel to read the shards ahead (for a cold page cache)
     num_threads: threads for rebuilt runtimes that were left to choose for themselves (onnxruntime sessions)
+    loader: how the shards come into memory, where they are not to be mapped
     Raises SnapshotNotFoundError, DamagedError, IncompatibleError, ThawError.
     """
     folder = folder.resolve()
@@ -69,7 +71,7 @@ def thaw(
             raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
         _check_environment(manifest)
     with clock.phase("map"):
-        memory = [part for shard in manifest.shards for part in _map_shard(folder, shard, willneed=willneed)]
+        memory = _load(folder, manifest, loader or MappedLoader(willneed=willneed))
         for record in manifest.files:
             with opened(folder / record.file, record.num_bytes):
                 pass
@@ -115,14 +117,20 @@ def _check_environment(manifest: Manifest) -> None:
         raise LibraryMismatchError(differing)
 
 
-def _map_shard(folder: Path, shard: Shard, *, willneed: bool) -> list[memoryview]:
-    """The memory of each of the shard's tensors, once its size and head are those of the manifest."""
-    path = folder / shard.file
-    with opened(path, shard.num_bytes) as descriptor:
-        if blake3(os.pread(descriptor, shard.head_bytes, 0)).hexdigest() != shard.head_digest:
-            check_header(path, shard, read_header(path, descriptor))
-            raise DigestMismatchError(path, "has another header than the manifest says")
-        memory = map_private(descriptor, shard.num_bytes, path, willneed=willneed)
+def _load(folder: Path, manifest: Manifest, loader: Loader) -> list[memoryview]:
+    """The memory of every stored tensor, counted through all shards."""
+    memory: list[memoryview] = []
+    for shard in manifest.shards:
+        path = folder / shard.file
+        memory += _tensors_of(path, shard, loader.shard(path, shard))
+    return memory
+
+
+def _tensors_of(path: Path, shard: Shard, memory: memoryview) -> list[memoryview]:
+    """The memory of each of the shard's tensors, once its head is that of the manifest."""
+    if blake3(memory[: shard.head_bytes]).hexdigest() != shard.head_digest:
+        check_header(path, shard, parse_head(path, memory))
+        raise DigestMismatchError(path, "has another header than the manifest says")
     return [memory[tensor.offset : tensor.offset + tensor.num_bytes] for tensor in shard.tensors]
 
 
