@@ -16,6 +16,13 @@ SnapshotError
 │   └── LibraryMismatchError    other library versions; .mismatches lists them
 ├── HeaderTooLargeError         too many tensors, or too long names, for one file that readers would open
 ├── UnsupportedDtypeError       a tensor whose type the reader at hand cannot express
+├── BadAddressError             an address or an endpoint of a remote store that cannot be meant
+├── RemoteError                 a remote store did not do what it was asked to; .address says of what
+│   ├── CredentialsError        there are none, or they are wrong or expired
+│   ├── AccessDeniedError       they are good, and not for this
+│   ├── BucketNotFoundError     there is no such bucket
+│   └── UnreachableError        no answer, or failures of the server, for as long as was tried
+├── NoSpaceError                a disk has no room for what is to be pulled
 └── ThawError                   the object graph itself refused to be rebuilt
 """
 
@@ -112,6 +119,66 @@ class HeaderTooLargeError(SnapshotError):
 
 class UnsupportedDtypeError(SnapshotError):
     """A tensor's type has no counterpart in the library it was asked for."""
+
+
+class BadAddressError(SnapshotError):
+    """An address or an endpoint of a remote store that cannot be meant."""
+
+
+class RemoteError(SnapshotError):
+    """A remote store did not do what it was asked to. `address` is what it was asked for."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(f"{address}: {problem}")
+        self.address = address
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type["RemoteError"], tuple[str, str]]:
+        return type(self), (self.address, self.problem)
+
+
+class CredentialsError(RemoteError):
+    """There are no credentials, or the store takes those there are not, or no longer."""
+
+
+class AccessDeniedError(RemoteError):
+    """The credentials are good, and do not allow this."""
+
+
+class BucketNotFoundError(RemoteError):
+    """There is no such bucket."""
+
+
+class UnreachableError(RemoteError):
+    """The store did not answer, or failed, each time it was tried."""
+
+
+class NoSpaceError(SnapshotError):
+    """A disk has no room for what is to be written to it."""
+
+
+class DeviceError(SnapshotError):
+    """A device that tensors are to be loaded to has failed."""
+
+
+class DeviceMissingError(DeviceError):
+    """Tensors are to be loaded to a device that this process does not see."""
+
+
+class DeviceMemoryError(DeviceError):
+    """Memory of a device, or pinned memory of the host, does not suffice.
+
+    `num_bytes` were asked for; `free_bytes` are free, None where nobody can say.
+    """
+
+    def __init__(self, problem: str, num_bytes: int, free_bytes: int | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.num_bytes = num_bytes
+        self.free_bytes = free_bytes
+
+    def __reduce__(self) -> tuple[type["DeviceMemoryError"], tuple[str, int, int | None]]:
+        return DeviceMemoryError, (self.problem, self.num_bytes, self.free_bytes)
 
 
 class ThawError(SnapshotError):
