@@ -80,7 +80,7 @@ def _published(name: str, folder: Path, store: Path) -> str:
     local = snapshot.LocalStore(store)
     kept = local.publish(name, folder)
     local.prune(name, keep=KEPT_SNAPSHOTS)
-    return str(kept.folder)
+    return str(local.folder(kept))
 
 
 async def _checked(made: dict[str, Any], task: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from snapshot.staging import sync_folder
 BLOBS = "blobs"
 PARTIAL = "partial"
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _READ_ONLY = 0o444
 _WRITABLE = 0o644
 _NO_LINK = {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -43,7 +45,7 @@ class Blobs:
         try:
             if blob.stat().st_size != num_bytes:
                 return False
-            link_or_copy(blob, target)
+            _link_or_copy(blob, target)
         except FileNotFoundError:
             return False
         return True
@@ -95,9 +97,31 @@ class Blobs:
             yield path
             _make_lasting(descriptor)
             target.parent.mkdir(parents=True, exist_ok=True)
-            link_or_copy(path, target)
+            _link_or_copy(path, target)
             path.replace(self.folder / digest)
             sync_folder(self.folder)
+
+    def unheld(self) -> Iterator[Path]:
+        """The blobs that no snapshot has, nor one on its way in."""
+        for path in _files(self.folder):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_nlink == 1:
+                    yield path
+
+    def partials(self) -> Iterator[Path]:
+        """What is being written, or was left by a writer that died."""
+        yield from _files(self.partial)
+
+    def discard(self, partial: Path) -> bool:
+        """Remove what a writer that died has left. False, and nothing done, while somebody writes it."""
+        with contextlib.suppress(FileNotFoundError), _opened(partial, os.O_RDONLY) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            if _is_file_of(descriptor, partial):
+                partial.unlink()
+        return True
 
     @contextlib.contextmanager
     def _locked(self, digest: str, num_bytes: int, target: Path) -> Iterator[int | None]:
@@ -108,14 +132,14 @@ class Blobs:
         while not self.hold(digest, num_bytes, target):
             with _opened(path, os.O_RDONLY | os.O_CREAT) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if is_file_of(descriptor, path):
+                if _is_file_of(descriptor, path):
                     yield descriptor
                     return
             # It became the blob, or was collected, while this waited for its lock.
         yield None
 
 
-def link_or_copy(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Make `source` appear as `target` too. Raises FileNotFoundError, FileExistsError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -126,7 +150,12 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def is_file_of(descriptor: int, path: Path) -> bool:
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (folder / name for name in sorted(os.listdir(folder)) if _DIGEST.fullmatch(name))
+
+
+def _is_file_of(descriptor: int, path: Path) -> bool:
     """Whether `path` still leads to the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from snapshot.errors import BadNameError
+from snapshot.manifest import SHORT_DIGEST_LENGTH
 
 LATEST = "latest"
 MAX_NAME_LENGTH = 128
@@ -14,13 +15,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 
 class StoredSnapshot(msgspec.Struct, frozen=True):
-    """One snapshot of a store. `folder` is local, and good for `thaw`, `verify` and `read_manifest`."""
+    """One snapshot of a store. `created_at`: UTC, ISO 8601."""
 
     name: str
     digest: str
     created_at: str
     is_latest: bool
-    folder: Path
+
+    @property
+    def short_digest(self) -> str:
+        """What stores name its place by."""
+        return self.digest[:SHORT_DIGEST_LENGTH]
 
 
 class Store(Protocol):
@@ -29,7 +34,8 @@ class Store(Protocol):
     def publish(self, name: str, folder: Path) -> StoredSnapshot:
         """Take in the snapshot in `folder`, which stays as it is, and make it the latest of `name`.
 
-        Whoever looks sees the whole of it or nothing. Publishing what is there already only makes it the latest.
+        Only files that the store lacks, under any name, are taken in, and their digests are checked. Whoever looks
+        sees the whole of it or nothing. Publishing what is there already only makes it the latest.
         """
 
     def find(self, name: str, digest: str | None = None) -> StoredSnapshot:

@@ -19,12 +19,7 @@ def verify(folder: Path) -> Manifest:
     """
     manifest = read_manifest(folder)
     for record in manifest.all_files:
-        path = folder / record.file
-        with opened(path, record.num_bytes) as descriptor, open(descriptor, "rb", closefd=False) as file:
-            hasher = ChunkHasher()
-            while content := file.read(_READ_BYTES):
-                hasher.update(content)
-        _compare(path, record, hasher.finish()[1])
+        check_file(folder / record.file, record)
     for shard in manifest.shards:
         path = folder / shard.file
         with opened(path) as descriptor:
@@ -32,7 +27,16 @@ def verify(folder: Path) -> Manifest:
     return manifest
 
 
-def _compare(path: Path, record: FileRecord | Shard, chunks: tuple[str, ...]) -> None:
+def check_file(path: Path, record: FileRecord | Shard) -> None:
+    """Read the file at `path` and compare its size and digests with its record.
+
+    Raises SizeMismatchError and DigestMismatchError.
+    """
+    hasher = ChunkHasher()
+    with opened(path, record.num_bytes) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        while content := file.read(_READ_BYTES):
+            hasher.update(content)
+    _, chunks = hasher.finish()
     for (begin, end), found, listed in zip(chunk_ranges(record.num_bytes), chunks, record.chunks, strict=True):
         if found != listed:
             raise DigestMismatchError(path, f"has digest {found} at bytes {begin} to {end}, the manifest says {listed}")

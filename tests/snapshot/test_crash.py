@@ -85,7 +85,7 @@ def test_publish_killed_anywhere_leaves_the_old_latest_or_the_new(tmp_path: Path
 
     def work(step: int) -> Callable[[], object]:
         snapshot.freeze(STATE | {"step": step}, tmp_path / f"new{step}")
-        store.publish("embed", old.folder)
+        store.publish("embed", store.folder(old))
         return lambda: store.publish("embed", tmp_path / f"new{step}")
 
     def check(step: int) -> None:
@@ -94,7 +94,7 @@ def test_publish_killed_anywhere_leaves_the_old_latest_or_the_new(tmp_path: Path
         assert latest.digest in (old.digest, new)
         seen.add(latest.digest == new)
         for stored in store.history("embed"):
-            snapshot.verify(stored.folder)
+            snapshot.verify(store.folder(stored))
 
     assert steps_of(work, check) > 8
     assert seen == {True, False}
@@ -115,7 +115,7 @@ def test_prune_killed_anywhere_leaves_only_whole_snapshots(tmp_path: Path) -> No
     def check(step: int) -> None:
         assert store.find("embed").digest == snapshot.read_manifest(tmp_path / f"p{step}-1").digest
         for stored in store.history("embed"):
-            snapshot.verify(stored.folder)
+            snapshot.verify(store.folder(stored))
 
     assert steps_of(work, check) > 3
     assert len(store.history("embed")) == 1

@@ -1,3 +1,4 @@
+import errno
 import os
 import threading
 from pathlib import Path
@@ -6,8 +7,7 @@ import numpy as np
 import pytest
 
 import snapshot
-from snapshot import BadNameError, LocalStore, SnapshotNotFoundError, Store
-from snapshot.store import MAX_NAME_LENGTH
+from snapshot import LocalStore, SnapshotNotFoundError
 
 
 @pytest.fixture
@@ -21,108 +21,60 @@ def made(tmp_path: Path, value: object) -> Path:
     return folder
 
 
-def test_a_local_store_is_a_store(store: LocalStore) -> None:
-    protocol: Store = store
-    assert protocol.names() == []
-
-
-def test_the_published_snapshot_is_the_latest_and_thaws(store: LocalStore, tmp_path: Path) -> None:
-    folder = made(tmp_path, 1)
-    stored = store.publish("embed", folder)
-    assert stored == store.find("embed")
-    assert stored.is_latest
-    assert stored.folder == store.root / "embed" / stored.digest[:16]
-    assert (store.root / "embed" / "latest").resolve() == stored.folder
-    assert snapshot.verify(stored.folder).digest == stored.digest == snapshot.verify(folder).digest
-    assert snapshot.thaw(stored.folder, expect_digest=stored.digest).state["value"] == 1
+def test_a_snapshot_lies_under_its_name_and_the_beginning_of_its_digest(store: LocalStore, tmp_path: Path) -> None:
+    stored = store.publish("embed", made(tmp_path, 1))
+    assert store.folder(stored) == store.root / "embed" / stored.digest[:16]
+    assert (store.root / "embed" / "latest").resolve() == store.folder(stored)
 
 
 def test_publishing_links_files_instead_of_copying_them(store: LocalStore, tmp_path: Path) -> None:
     folder = made(tmp_path, 1)
     stored = store.publish("embed", folder)
-    for file in folder.iterdir():
-        assert (stored.folder / file.name).samefile(file)
+    for record in snapshot.read_manifest(folder).all_files:
+        assert (store.folder(stored) / record.file).samefile(folder / record.file)
+        assert (store.folder(stored) / record.file).samefile(store.blobs.folder / record.digest)
 
 
+def test_two_revisions_share_the_file_of_equal_shards(store: LocalStore, tmp_path: Path) -> None:
+    first, second = (store.publish(name, made(tmp_path, name)) for name in ("a", "b"))
+    shards = [store.folder(stored) / "tensors-00001.safetensors" for stored in (first, second)]
+    assert shards[0].stat().st_ino == shards[1].stat().st_ino
+    assert shards[0].stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
 def test_publishing_copies_where_links_cannot_be_made(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def refuse(*_: object) -> None:
-        raise OSError("another file system")
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "link", refuse)
     stored = store.publish("embed", made(tmp_path, 1))
-    assert snapshot.verify(stored.folder)
+    again = store.publish("again", made(tmp_path, 2))
+    monkeypatch.undo()
+    for one in (stored, again):
+        assert snapshot.verify(store.folder(one))
+    assert store.prune("embed", keep=1) == []
+    assert list(store.blobs.folder.iterdir()) == [], "no snapshot needs them"
+    assert snapshot.verify(store.folder(again))
 
 
-def test_the_newest_is_first_and_older_ones_stay(store: LocalStore, tmp_path: Path) -> None:
-    stored = [store.publish("embed", made(tmp_path, value)) for value in range(3)]
-    assert [one.digest for one in store.history("embed")] == [one.digest for one in reversed(stored)]
-    assert [one.is_latest for one in store.history("embed")] == [True, False, False]
-    assert store.find("embed", stored[0].digest[:6]).digest == stored[0].digest
-    assert store.find("embed", stored[0].digest).digest == stored[0].digest
+def test_a_blob_that_was_cut_short_is_replaced(store: LocalStore, tmp_path: Path) -> None:
+    manifest = snapshot.read_manifest(made(tmp_path, 1))
+    blob = store.blobs.folder / manifest.shards[0].digest
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"short")
+    stored = store.publish("embed", tmp_path / "made-1")
+    assert snapshot.verify(store.folder(stored))
+    assert blob.stat().st_size == manifest.shards[0].num_bytes
 
 
-def test_publishing_an_older_one_again_only_makes_it_the_latest(store: LocalStore, tmp_path: Path) -> None:
-    first = store.publish("embed", made(tmp_path, 1))
-    store.publish("embed", made(tmp_path, 2))
-    again = store.publish("embed", first.folder)
-    assert again == first
-    assert store.find("embed") == first
-    assert len(store.history("embed")) == 2
-
-
-def test_names_are_those_that_have_snapshots(store: LocalStore, tmp_path: Path) -> None:
-    folder = made(tmp_path, 1)
-    for name in ("b", "a", "latest", "x" * MAX_NAME_LENGTH):
-        store.publish(name, folder)
-    (store.root / "empty").mkdir()
-    (store.root / "a file").touch()
-    assert store.names() == ["a", "b", "latest", "x" * MAX_NAME_LENGTH]
-
-
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "../x", "a/b", "/a", ".hidden", "-x", "a b", "a\n", "a\0", "é", "x" * (MAX_NAME_LENGTH + 1)]
-)
-def test_bad_names_are_refused_everywhere(store: LocalStore, tmp_path: Path, name: str) -> None:
-    folder = made(tmp_path, 1)
-    for use in (
-        lambda: store.publish(name, folder),
-        lambda: store.find(name),
-        lambda: store.history(name),
-        lambda: store.prune(name, keep=1),
-    ):
-        with pytest.raises(BadNameError, match="is no name for a snapshot"):
-            use()
-    assert not store.root.exists()
-
-
-def test_what_is_not_there_is_an_error_that_lists_what_is(store: LocalStore, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotNotFoundError, match="no snapshot of 'embed'; it has: nothing"):
-        store.find("embed")
-    stored = store.publish("other", made(tmp_path, 1))
-    with pytest.raises(SnapshotNotFoundError, match="it has: other"):
-        store.find("embed")
-    absent = "0" * 64
-    with pytest.raises(SnapshotNotFoundError, match=f"for '{absent}', among: {stored.digest[:16]}"):
-        store.find("other", absent)
-    same_start = stored.digest[:16] + "0" * 48
-    with pytest.raises(SnapshotNotFoundError, match="no snapshot"):
-        store.find("other", same_start)
-    store.publish("other", made(tmp_path, 2))
-    with pytest.raises(SnapshotNotFoundError, match="several snapshots"):
-        store.find("other", "")
-    assert store.history("embed") == []
-
-
-def test_a_snapshot_that_is_not_whole_is_not_taken_in(store: LocalStore, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotNotFoundError):
-        store.publish("embed", tmp_path)
+def test_a_snapshot_that_was_not_taken_in_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
     folder = made(tmp_path, 1)
     (folder / "skeleton").unlink()
     with pytest.raises(snapshot.SizeMismatchError):
         store.publish("embed", folder)
-    assert store.names() == []
     assert [path.name for path in (store.root / "embed").iterdir()] == [".lock"]
 
 
@@ -130,24 +82,37 @@ def test_a_folder_of_another_snapshot_is_not_taken_for_this_one(store: LocalStor
     stored = store.publish("embed", made(tmp_path, 1))
     other = made(tmp_path, 2)
     target = store.root / "embed" / snapshot.read_manifest(other).short_digest
-    stored.folder.rename(target)
+    store.folder(stored).rename(target)
     with pytest.raises(snapshot.SnapshotExistsError, match="begins like"):
         store.publish("embed", other)
 
 
-def test_pruning_keeps_the_newest_and_the_latest(store: LocalStore, tmp_path: Path) -> None:
-    stored = [store.publish("embed", made(tmp_path, value)) for value in range(5)]
-    store.publish("embed", stored[1].folder)
-    mapped = snapshot.thaw(stored[0].folder).state
-    removed = store.prune("embed", keep=2)
-    assert {one.digest for one in removed} == {stored[0].digest, stored[2].digest}
-    assert {one.digest for one in store.history("embed")} == {stored[i].digest for i in (1, 3, 4)}
-    assert mapped["weights"].sum() == 1000, "what is mapped lives on"
-    assert [one.digest for one in store.prune("embed", keep=0)] == [stored[4].digest, stored[3].digest]
-    assert store.find("embed").digest == stored[1].digest
-    assert store.prune("nothing", keep=1) == []
-    with pytest.raises(ValueError, match="cannot keep -1"):
-        store.prune("embed", keep=-1)
+def test_a_latest_that_is_gone_is_not_replaced_by_an_older_one(store: LocalStore, tmp_path: Path) -> None:
+    older, newer = (store.publish("embed", made(tmp_path, value)) for value in range(2))
+    store.folder(newer).rename(tmp_path / "elsewhere")
+    with pytest.raises(SnapshotNotFoundError, match=f"for 'latest', among: {older.short_digest}"):
+        store.find("embed")
+    assert not store.find("embed", older.digest).is_latest
+
+
+def test_what_is_pruned_while_it_is_mapped_lives_on(store: LocalStore, tmp_path: Path) -> None:
+    first, second = (store.publish("embed", made(tmp_path, value)) for value in range(2))
+    mapped = snapshot.thaw(store.folder(first)).state
+    assert [one.digest for one in store.prune("embed", keep=1)] == [first.digest]
+    assert mapped["weights"].sum() == 1000
+    assert snapshot.verify(store.folder(second))
+
+
+def test_pruning_removes_the_blobs_that_no_snapshot_has(store: LocalStore, tmp_path: Path) -> None:
+    for value in range(3):
+        with_own_weights = tmp_path / f"own-{value}"
+        snapshot.freeze(np.full(1000, float(value)), with_own_weights)
+        store.publish("embed", with_own_weights)
+        for path in sorted(with_own_weights.iterdir()):
+            path.unlink()
+    store.prune("embed", keep=1)
+    kept = snapshot.read_manifest(store.folder(store.find("embed")))
+    assert {path.name for path in store.blobs.folder.iterdir()} == {record.digest for record in kept.all_files}
 
 
 def test_pruning_removes_what_killed_publishers_left(store: LocalStore, tmp_path: Path) -> None:
@@ -158,7 +123,7 @@ def test_pruning_removes_what_killed_publishers_left(store: LocalStore, tmp_path
     (home / ".staging-4567").symlink_to("nowhere")
     assert store.history("embed") == [stored]
     assert store.prune("embed", keep=1) == []
-    assert sorted(path.name for path in home.iterdir()) == [".lock", stored.folder.name, "latest"]
+    assert sorted(path.name for path in home.iterdir()) == [".lock", stored.short_digest, "latest"]
 
 
 def test_publishing_and_pruning_at_once_always_leaves_a_whole_latest(store: LocalStore, tmp_path: Path) -> None:
@@ -180,6 +145,6 @@ def test_publishing_and_pruning_at_once_always_leaves_a_whole_latest(store: Loca
     for thread in threads:
         thread.join(60)
     assert not failures
-    assert snapshot.verify(store.find("embed").folder)
+    assert snapshot.verify(store.folder(store.find("embed")))
     store.prune("embed", keep=0)
     assert [one.is_latest for one in store.history("embed")] == [True]
