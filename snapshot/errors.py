@@ -23,10 +23,13 @@ SnapshotError
 │   ├── BucketNotFoundError     there is no such bucket
 │   └── UnreachableError        no answer, or failures of the server, for as long as was tried
 ├── NoSpaceError                a disk has no room for what is to be pulled
+├── ImportRefused               a model of another format that is not imported as it is; .problem and .remedy
+│   ├── MissingShardsError      files that it names are not there; .missing lists them
+│   └── IndexMismatchError      its index and its files disagree; .tensors lists on what
 └── ThawError                   the object graph itself refused to be rebuilt
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -183,3 +186,37 @@ class DeviceMemoryError(DeviceError):
 
 class ThawError(SnapshotError):
     """Unpickling the skeleton failed: a module is gone, a class has changed, a reducer's rebuild raised."""
+
+
+class ImportRefused(SnapshotError):
+    """A model of another format cannot be imported as it is. `remedy` says what to do."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[Callable[..., "ImportRefused"], tuple[object, ...]]:
+        return type(self), (self.problem, self.remedy)
+
+
+class MissingShardsError(ImportRefused):
+    """Files with weights are not there. `missing`: their names, beside the file that names them."""
+
+    def __init__(self, problem: str, remedy: str, missing: Sequence[str]) -> None:
+        super().__init__(problem, remedy)
+        self.missing = tuple(missing)
+
+    def __reduce__(self) -> tuple[Callable[..., ImportRefused], tuple[object, ...]]:
+        return MissingShardsError, (self.problem, self.remedy, self.missing)
+
+
+class IndexMismatchError(ImportRefused):
+    """An index lists tensors that are not where it says, or does not list all. `tensors`: their names."""
+
+    def __init__(self, problem: str, remedy: str, tensors: Sequence[str]) -> None:
+        super().__init__(problem, remedy)
+        self.tensors = tuple(tensors)
+
+    def __reduce__(self) -> tuple[Callable[..., ImportRefused], tuple[object, ...]]:
+        return IndexMismatchError, (self.problem, self.remedy, self.tensors)

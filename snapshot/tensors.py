@@ -23,6 +23,16 @@ _STORED_DTYPES = {
 _TORCH_DTYPES = {stored: dtype for dtype, stored in _STORED_DTYPES.items()}
 
 
+def stored_dtype(dtype: "torch.dtype") -> str | None:
+    """Safetensors' name of a type, where it has one."""
+    return _STORED_DTYPES.get(str(dtype).removeprefix("torch."))
+
+
+def dtype_name(stored: str) -> str | None:
+    """Torch's name of a type of safetensors, where it has one; views say it so."""
+    return _TORCH_DTYPES.get(stored)
+
+
 def is_plain(tensor: "torch.Tensor") -> bool:
     """Whether the tensor is strided memory and nothing more; torch's own reduction takes the others apart."""
     import torch
