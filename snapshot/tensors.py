@@ -169,7 +169,12 @@ def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "torch.Tensor":
     """A stored tensor as torch has it. Raises UnsupportedDtypeError."""
+    return from_storage(name, dtype, shape, storage_on(memory, "cpu"))
+
+
+def from_storage(name: str, dtype: str, shape: tuple[int, ...], storage: "torch.UntypedStorage") -> "torch.Tensor":
+    """A stored tensor whose bytes are in `storage`, as torch has it. Raises UnsupportedDtypeError."""
     if dtype not in _TORCH_DTYPES:
         raise UnsupportedDtypeError(f"tensor {name!r} is {dtype}, which torch cannot express here: read its bytes")
     view = View(tensor=0, form="torch", name=name, dtype=_TORCH_DTYPES[dtype], shape=shape)
-    return from_view(view, storage_on(memory, "cpu"))
+    return from_view(view, storage)
