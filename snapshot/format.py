@@ -38,6 +38,10 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Shape = Annotated[tuple[Natural, ...], msgspec.Meta(max_length=64)]
 
 
+# A tensor's bytes, in pieces of any size.
+Content = Iterable[memoryview | bytes]
+
+
 class Writable(Protocol):
     """What a tensor file is written to."""
 
@@ -107,14 +111,18 @@ def lay_out(placements: Sequence[Placement], *, max_header_bytes: int = MAX_HEAD
     return Layout(head, tuple(len(head) + begin for begin in begins), len(head) + position)
 
 
-def write_file(file: Writable, layout: Layout, contents: Iterable[memoryview | bytes]) -> None:
+def write_file(file: Writable, layout: Layout, contents: Iterable[Content]) -> None:
     """Write a whole tensor file: the head, then each tensor's bytes at its offset, zeros in the gaps."""
     file.write(layout.head)
     position = len(layout.head)
     for offset, content in zip(layout.offsets, contents, strict=True):
+        if offset < position:
+            raise ValueError(f"wrote a tensor up to byte {position}, where the next is laid out at {offset}")
         file.write(b"\0" * (offset - position))
-        file.write(content)
-        position = offset + len(content)
+        position = offset
+        for piece in content:
+            file.write(piece)
+            position += len(piece)
     if position != layout.file_bytes:
         raise ValueError(f"wrote {position} bytes of a file laid out for {layout.file_bytes}")
 

@@ -13,8 +13,9 @@ memory that none of them reaches is not stored.
 A flat tensor has one dimension so that no other reader of the file can take it for a matrix in the wrong order.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ from snapshot.manifest import Form, View
 
 DEFAULT_SHARD_BYTES = 1 << 30
 _MAX_ITEM_ALIGNMENT = 16
+_T = TypeVar("_T")
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -103,15 +105,21 @@ def plan(sources: Sequence[Source], names: Sequence[str], *, shard_bytes: int = 
     views: dict[int, View] = {}
     for index, tensor in enumerate(stored):
         views.update((member, _view(sources[member], unique[member], tensor, index)) for member in tensor.members)
-    shards: list[list[Stored]] = []
+    shards = split(stored, lambda tensor: tensor.placement.num_bytes, shard_bytes=shard_bytes)
+    return Plan(tuple(map(tuple, shards)), tuple(views[index] for index in range(len(sources))))
+
+
+def split(tensors: Iterable[_T], num_bytes: Callable[[_T], int], *, shard_bytes: int) -> list[list[_T]]:
+    """Cut a run of tensors into shards, as `plan` says."""
+    shards: list[list[_T]] = []
     room = 0
-    for tensor in stored:
-        if not shards or tensor.placement.num_bytes > room:
+    for tensor in tensors:
+        if not shards or num_bytes(tensor) > room:
             shards.append([])
             room = shard_bytes
         shards[-1].append(tensor)
-        room -= tensor.placement.num_bytes
-    return Plan(tuple(map(tuple, shards)), tuple(views[index] for index in range(len(sources))))
+        room -= num_bytes(tensor)
+    return shards
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

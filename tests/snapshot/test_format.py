@@ -39,7 +39,7 @@ def file_of(entries: object, data_bytes: int = 0) -> bytes:
 
 def write(path: Path, placements: list[Placement], contents: list[bytes]) -> None:
     with open(path, "wb") as file:
-        write_file(file, lay_out(placements), contents)
+        write_file(file, lay_out(placements), [[content] for content in contents])
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPE_BITS))
@@ -76,7 +76,7 @@ def test_every_tensor_is_aligned_and_in_order(tmp_path: Path) -> None:
 def test_writing_other_bytes_than_laid_out_is_an_error() -> None:
     layout = lay_out([Placement("a", "U8", (4,), 4)])
     with pytest.raises(ValueError, match="laid out"):
-        write_file(io.BytesIO(), layout, [b"12345"])
+        write_file(io.BytesIO(), layout, [[b"12345"]])
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_any_changed_byte_is_read_whole_or_refused(position: int, value: int, cu
     stream = io.BytesIO()
     placements = [Placement("first", "F32", (2, 2), 16), Placement("second", "I64", (3,), 24)]
     layout = lay_out(placements)
-    write_file(stream, layout, [b"1" * 16, b"2" * 24])
+    write_file(stream, layout, [[b"1" * 16], [b"2" * 12, b"2" * 12]])
     content = bytearray(stream.getvalue())
     content[position % len(content)] = value
     content = content[: len(content) - cut] if cut < 20 else content

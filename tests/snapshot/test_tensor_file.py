@@ -20,7 +20,7 @@ def checkpoint(tmp_path: Path) -> Path:
     ]
     path = tmp_path / "c.safetensors"
     with open(path, "wb") as file:
-        write_file(file, lay_out(placements), [BF16, F8, F4, np.arange(4, dtype="f4").tobytes()])
+        write_file(file, lay_out(placements), [[BF16], [F8], [F4], [np.arange(4, dtype="f4").tobytes()]])
     return path
 
 
@@ -60,7 +60,7 @@ def test_st_03_written_again_it_is_the_same_file(checkpoint: Path, tmp_path: Pat
         for name, entry, memory in zip(names, entries, memories, strict=True)
     ]
     with open(tmp_path / "again", "wb") as again:
-        write_file(again, lay_out(placements), memories)
+        write_file(again, lay_out(placements), [[memory] for memory in memories])
     assert (tmp_path / "again").read_bytes() == checkpoint.read_bytes()
 
 
