@@ -26,6 +26,8 @@ SnapshotError
 ├── ImportRefused               a model of another format that is not imported as it is; .problem and .remedy
 │   ├── MissingShardsError      files that it names are not there; .missing lists them
 │   └── IndexMismatchError      its index and its files disagree; .tensors lists on what
+├── NotExportable               a module that cannot be had in another form; .path and .reason say what and why
+├── InputMismatch               an exported model was given what it does not take (also a ValueError); .name says which
 └── ThawError                   the object graph itself refused to be rebuilt
 """
 
@@ -220,3 +222,28 @@ class IndexMismatchError(ImportRefused):
 
     def __reduce__(self) -> tuple[Callable[..., ImportRefused], tuple[object, ...]]:
         return IndexMismatchError, (self.problem, self.remedy, self.tensors)
+
+
+class NotExportable(SnapshotError):
+    """A module, or a handler, cannot be had in the form that was asked for. `path` is where it is in the state."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["NotExportable"], tuple[str, str]]:
+        return NotExportable, (self.path, self.reason)
+
+
+class InputMismatch(SnapshotError, ValueError):
+    """An exported model was given what it does not take. `name` is the input; `given` and `wanted` say in words."""
+
+    def __init__(self, name: str, given: str, wanted: str) -> None:
+        super().__init__(f"input {name!r}: got {given}, wanted {wanted}")
+        self.name = name
+        self.given = given
+        self.wanted = wanted
+
+    def __reduce__(self) -> tuple[type["InputMismatch"], tuple[str, str, str]]:
+        return InputMismatch, (self.name, self.given, self.wanted)
