@@ -6,13 +6,13 @@ import asyncio
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from faas import settings
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
 
@@ -50,8 +50,10 @@ async def prepare(target: str, store: Path, *, progress: Progress, force: bool =
 
 async def _make(target: str, name: str | None, store: Path, progress: Progress) -> Preparation:
     _writable(store)
-    with tempfile.TemporaryDirectory(prefix=".preparing-", dir=store) as scratch:
-        folder = Path(scratch) / "snapshot"
+    from snapshot.staging import scratch_folder  # local: what is fresh needs none of it
+
+    with scratch_folder(store) as scratch:
+        folder = scratch / "snapshot"
         task = {"verb": "make", "target": target, "function": name, "folder": str(folder)}
         made = await _run(task, progress)
         outcome: dict[str, Any] = {"snapshot": None, "digest": None, "reason": made["reason"]}
@@ -74,12 +76,15 @@ def _writable(store: Path) -> None:
 
 
 def _published(name: str, folder: Path, store: Path) -> str:
-    """Keep a snapshot in the store and return its folder there; of older ones, the last few stay."""
+    """Keep a snapshot in the store and return its folder there; of older ones, the last few stay, within the budget."""
     import snapshot  # only where one was made
+    from snapshot.collect import collect
 
     local = snapshot.LocalStore(store)
     kept = local.publish(name, folder)
     local.prune(name, keep=KEPT_SNAPSHOTS)
+    if (budget_bytes := settings.read().snapshot_cache_bytes) is not None:
+        collect(local, budget_bytes)
     return str(local.folder(kept))
 
 

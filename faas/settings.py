@@ -10,12 +10,14 @@ from pathlib import Path
 import platformdirs
 
 from faas.errors import SettingError
+from faas.quantities import parse_bytes
 
 HOME = "FAAS_HOME"
 URL = "FAAS_URL"
 PLATFORM_SOCKET = "FAAS_PLATFORM_SOCKET"
 LAME_DUCK = "FAAS_LAME_DUCK_S"
 DEBUG = "FAAS_DEBUG"
+SNAPSHOT_CACHE_BYTES = "FAAS_SNAPSHOT_CACHE_BYTES"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Settings:
     `home` holds snapshots, platform state, logs and sockets. `url` is where functions are called when no platform is
     told of otherwise; `platform_socket` the activator's Unix socket, set for whatever runs inside a platform.
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
+    `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
     """
 
     home: Path
@@ -32,6 +35,7 @@ class Settings:
     platform_socket: str | None = None
     lame_duck_s: float = 0.0
     debug: bool = False
+    snapshot_cache_bytes: int | None = None
 
     @property
     def snapshots(self) -> Path:
@@ -56,12 +60,14 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         SettingError: a variable holds something that is not what it should be.
     """
     home = environ.get(HOME) or platformdirs.user_data_dir("faas", appauthor=False)
+    budget = environ.get(SNAPSHOT_CACHE_BYTES, "").strip()
     return Settings(
         home=Path(home).expanduser().absolute(),
         url=environ.get(URL) or None,
         platform_socket=environ.get(PLATFORM_SOCKET) or None,
         lame_duck_s=_seconds(environ, LAME_DUCK),
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
+        snapshot_cache_bytes=parse_bytes(budget, SNAPSHOT_CACHE_BYTES) if budget else None,
     )
 
 

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from snapshot.errors import StoreFullError
 from snapshot.staging import sync_folder
 
 BLOBS = "blobs"
@@ -25,6 +26,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _READ_ONLY = 0o444
 _WRITABLE = 0o644
 _NO_LINK = {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Blobs:
@@ -85,7 +88,7 @@ class Blobs:
 
         Blocks while another process or thread writes the same blob. Whoever writes several at once enters in the
         order of their digests, so that no two wait for each other.
-        Raises OSError (ENOSPC) when there is no room.
+        Raises StoreFullError.
         """
         with self._locked(digest, num_bytes, target) as descriptor:
             if descriptor is None:
@@ -112,12 +115,16 @@ class Blobs:
         """What is being written, or was left by a writer that died."""
         yield from _files(self.partial)
 
+    def is_being_written(self, partial: Path) -> bool:
+        """Whether somebody writes it now."""
+        with contextlib.suppress(FileNotFoundError), _opened(partial, os.O_RDONLY) as descriptor:
+            return not _try_lock(descriptor)
+        return False
+
     def discard(self, partial: Path) -> bool:
         """Remove what a writer that died has left. False, and nothing done, while somebody writes it."""
         with contextlib.suppress(FileNotFoundError), _opened(partial, os.O_RDONLY) as descriptor:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _try_lock(descriptor):
                 return False
             if _is_file_of(descriptor, partial):
                 partial.unlink()
@@ -155,6 +162,14 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (folder / name for name in sorted(os.listdir(folder)) if _DIGEST.fullmatch(name))
 
 
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _is_file_of(descriptor: int, path: Path) -> bool:
     """Whether `path` still leads to the open file."""
     try:
@@ -185,7 +200,13 @@ def _reserve(path: Path, num_bytes: int) -> None:
             os.ftruncate(descriptor, num_bytes)
             if num_bytes:
                 os.posix_fallocate(descriptor, 0, num_bytes)
-        except OSError:
+        except OSError as error:
             if is_new:
                 path.unlink()
-            raise
+            if error.errno not in _FULL:
+                raise
+            free_bytes = shutil.disk_usage(path.parent).free
+            raise StoreFullError(
+                f"{path.parent.parent} has no room for a file of {num_bytes} bytes, {free_bytes} are free: "
+                f"remove snapshots, or choose another folder"
+            ) from error

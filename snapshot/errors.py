@@ -4,6 +4,7 @@ SnapshotError
 ├── Unfreezable                 something in the object graph cannot be written; .path and .reason say what and why
 ├── SnapshotExistsError         freeze or publish would write over something
 ├── SnapshotNotFoundError       no snapshot there, or none of that name or digest in the store
+├── StoreFullError              no room for a file; nothing of it was written
 ├── BadNameError                a snapshot's name that a store refuses
 ├── DamagedError                the bytes at rest are not what the format or the manifest says
 │   ├── BadHeaderError          a tensor file's header
@@ -57,6 +58,10 @@ class SnapshotExistsError(SnapshotError):
 
 class SnapshotNotFoundError(SnapshotError):
     """There is no snapshot at that place."""
+
+
+class StoreFullError(SnapshotError):
+    """The file system of a folder store has no room for what is to be written."""
 
 
 class BadNameError(SnapshotError):

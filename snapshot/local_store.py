@@ -26,6 +26,7 @@ from snapshot.staging import STAGING_PREFIX, staged_folder, sync_folder
 from snapshot.store import LATEST, StoredSnapshot, check_name, is_name
 from snapshot.verify import check_file
 
+LOCK = ".lock"
 _FOLDER = re.compile(rf"[0-9a-f]{{{SHORT_DIGEST_LENGTH}}}")
 _LISTED = 10
 
@@ -168,7 +169,7 @@ def remove(leftover: Path) -> None:
 @contextlib.contextmanager
 def locked(home: Path, operation: int) -> Iterator[None]:
     """Hold a name's lock, shared or alone (fcntl.LOCK_SH, LOCK_EX). Raises BlockingIOError where asked not to wait."""
-    descriptor = os.open(home / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, operation)
         yield

@@ -2,9 +2,13 @@
 
 A folder is filled under a hidden name beside its place, made durable, and renamed into place. Whatever happens before
 the rename, even a kill, leaves nothing under the real name.
+
+A scratch folder is for what is on its way to a store. Its maker holds a lock on it, which a kill takes away: so those
+that were left behind are told from those in use.
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,6 +17,7 @@ from pathlib import Path
 from snapshot.errors import SnapshotExistsError
 
 STAGING_PREFIX = ".staging-"
+SCRATCH_PREFIX = ".scratch-"
 _READ_ONLY = 0o444
 
 
@@ -41,6 +46,30 @@ def staged_folder(target: Path) -> Iterator[Path]:
     sync_folder(target.parent)
 
 
+@contextlib.contextmanager
+def scratch_folder(root: Path) -> Iterator[Path]:
+    """A new hidden folder in `root`, for the time of the block."""
+    while True:
+        folder = root / f"{SCRATCH_PREFIX}{os.urandom(8).hex()}"
+        folder.mkdir()
+        with contextlib.suppress(FileNotFoundError), _open_folder(folder) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():  # nobody took it for an abandoned one before it was locked
+                try:
+                    yield folder
+                finally:
+                    shutil.rmtree(folder)
+                return
+
+
+def abandoned_scratches(root: Path) -> Iterator[Path]:
+    """The scratch folders in `root` whose maker is gone."""
+    for folder in sorted(root.glob(f"{SCRATCH_PREFIX}*")):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), _open_folder(folder) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield folder
+
+
 def _refuse_existing(target: Path) -> None:
     if os.path.lexists(target):
         raise SnapshotExistsError(
@@ -62,8 +91,14 @@ def _make_durable(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the folder's entries durable."""
+    with _open_folder(folder) as descriptor:
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -3,13 +3,14 @@
 import contextlib
 import gc
 import io
+import os
 import pickle
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
@@ -20,12 +21,17 @@ from snapshot.errors import (
     DigestMismatchError,
     LibraryMismatchError,
     PythonMismatchError,
+    SnapshotError,
     ThawError,
 )
 from snapshot.format import FILLER_PREFIX, Header, parse_head
 from snapshot.loader import Loader, MappedLoader
 from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
 from snapshot.mapping import opened
+
+if TYPE_CHECKING:
+    from snapshot.device.device import Device
+    from snapshot.device.loading import DeviceTensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +40,7 @@ class Thawed:
 
     mapped_bytes: address space that the shards take; memory only where it is touched
     timings: milliseconds of each phase: check (manifest, versions), map (shards and their headers), skeleton (reading
-        it), rebuild (unpickling it, with the imports that takes)
+        it), rebuild (unpickling it, with the imports that takes), device (what tensors of a device took longer)
     """
 
     state: Any
@@ -50,6 +56,7 @@ def thaw(
     willneed: bool = False,
     num_threads: int | None = None,
     loader: Loader | None = None,
+    device: "str | Device | None" = None,
 ) -> Thawed:
     """Rebuild the object graph that was frozen into `folder`.
 
@@ -61,9 +68,12 @@ def thaw(
     willneed: ask the kernel to read the shards ahead (for a cold page cache)
     num_threads: threads for rebuilt runtimes that were left to choose for themselves (onnxruntime sessions)
     loader: how the shards come into memory, where they are not to be mapped
-    Raises SnapshotNotFoundError, DamagedError, IncompatibleError, ThawError.
+    device: where all torch tensors go ("cpu", "cuda", "cuda:1"), if not to the devices that they were frozen on
+    Raises SnapshotNotFoundError, DamagedError, IncompatibleError, DeviceError, ThawError.
     """
     folder = folder.resolve()
+    with contextlib.suppress(OSError):  # another user's, or where nothing can be written
+        os.utime(folder)  # its last use, which decides what a cache keeps
     clock = _Phases()
     with clock.phase("check"):
         manifest = read_manifest(folder)
@@ -75,10 +85,14 @@ def thaw(
         for record in manifest.files:
             with opened(folder / record.file, record.num_bytes):
                 pass
-    with clock.phase("skeleton"):
-        skeleton = _read_skeleton(folder, manifest.skeleton)
-    with clock.phase("rebuild"), reducers.threads(num_threads), _no_collection():
-        state = _Unpickler(skeleton, folder, manifest, memory).load_graph()
+    with _devices(folder, manifest, device) as devices:
+        with clock.phase("skeleton"):
+            skeleton = _read_skeleton(folder, manifest.skeleton)
+        with clock.phase("rebuild"), reducers.threads(num_threads), _no_collection():
+            state = _Unpickler(skeleton, folder, manifest, (memory, devices)).load_graph()
+        if devices is not None:
+            with clock.phase("device"):
+                devices.wait()
     return Thawed(state, manifest, sum(shard.num_bytes for shard in manifest.shards), clock.timings)
 
 
@@ -115,6 +129,18 @@ def _check_environment(manifest: Manifest) -> None:
         )
     if differing := libraries.mismatches(manifest.libraries):
         raise LibraryMismatchError(differing)
+
+
+def _devices(
+    folder: Path, manifest: Manifest, device: "str | Device | None"
+) -> "contextlib.AbstractContextManager[DeviceTensors | None]":
+    """What is on its way to devices from here on; None when all tensors are and stay on the CPU."""
+    if device is None and all(view.device is None for view in manifest.views):
+        return contextlib.nullcontext()
+    # Local: thread pools and torch are nothing to those who stay on the CPU.
+    from snapshot.device.loading import to_devices
+
+    return to_devices(folder, manifest, device)
 
 
 def _load(folder: Path, manifest: Manifest, loader: Loader) -> list[memoryview]:
@@ -160,18 +186,26 @@ def _read_skeleton(folder: Path, record: FileRecord) -> bytes:
 class _Unpickler(pickle.Unpickler):
     """Unpickles a skeleton; each reference becomes its tensor, array or path, the same object each time it is met."""
 
-    def __init__(self, skeleton: bytes, folder: Path, manifest: Manifest, memory: list[memoryview]) -> None:
+    def __init__(
+        self,
+        skeleton: bytes,
+        folder: Path,
+        manifest: Manifest,
+        tensors: "tuple[list[memoryview], DeviceTensors | None]",
+    ) -> None:
+        self._memory, self._devices = tensors
         super().__init__(io.BytesIO(skeleton), buffers=self._buffers(manifest))
         self._folder = folder
         self._views = manifest.views
-        self._memory = memory
         self._made: dict[int, object] = {}
         self._storages: dict[tuple[int, str], Any] = {}
 
     def load_graph(self) -> object:
-        """Raises ThawError, whatever it was that failed."""
+        """Raises ThawError, whatever it was that failed, unless it has a name in this package already."""
         try:
             return self.load()
+        except SnapshotError:
+            raise
         except Exception as error:
             raise ThawError(
                 f"{self._folder}: cannot rebuild the object graph: {type(error).__name__}: {error}"
@@ -187,12 +221,16 @@ class _Unpickler(pickle.Unpickler):
     def _make(self, view: View) -> object:
         if view.form == "numpy":
             return arrays.from_view(view, self._memory[view.tensor])
-        place = (view.tensor, view.device or "cpu")
+        place = (view.tensor, self._devices.device_of(view) if self._devices else "cpu")
         if place not in self._storages:
-            self._storages[place] = tensors.storage_on(self._memory[view.tensor], place[1])
+            self._storages[place] = self._storage(*place)
         if view.form == "storage":
             return tensors.storage_from_view(view, self._storages[place])
         return tensors.from_view(view, self._storages[place])
+
+    def _storage(self, tensor: int, device: str) -> Any:
+        loaded = self._devices.storage(tensor, device) if self._devices else None
+        return tensors.storage_on(self._memory[tensor], device) if loaded is None else loaded
 
     def _buffers(self, manifest: Manifest) -> Iterator[memoryview]:
         for view in manifest.views:
