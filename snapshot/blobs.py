@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from snapshot.errors import StoreFullError
+from snapshot.errors import NoSpaceError
 from snapshot.staging import sync_folder
 
 BLOBS = "blobs"
@@ -88,7 +88,7 @@ class Blobs:
 
         Blocks while another process or thread writes the same blob. Whoever writes several at once enters in the
         order of their digests, so that no two wait for each other.
-        Raises StoreFullError.
+        Raises NoSpaceError.
         """
         with self._locked(digest, num_bytes, target) as descriptor:
             if descriptor is None:
@@ -206,7 +206,7 @@ def _reserve(path: Path, num_bytes: int) -> None:
             if error.errno not in _FULL:
                 raise
             free_bytes = shutil.disk_usage(path.parent).free
-            raise StoreFullError(
+            raise NoSpaceError(
                 f"{path.parent.parent} has no room for a file of {num_bytes} bytes, {free_bytes} are free: "
                 f"remove snapshots, or choose another folder"
             ) from error

@@ -4,7 +4,6 @@ SnapshotError
 ├── Unfreezable                 something in the object graph cannot be written; .path and .reason say what and why
 ├── SnapshotExistsError         freeze or publish would write over something
 ├── SnapshotNotFoundError       no snapshot there, or none of that name or digest in the store
-├── StoreFullError              no room for a file; nothing of it was written
 ├── BadNameError                a snapshot's name that a store refuses
 ├── DamagedError                the bytes at rest are not what the format or the manifest says
 │   ├── BadHeaderError          a tensor file's header
@@ -23,7 +22,7 @@ SnapshotError
 │   ├── AccessDeniedError       they are good, and not for this
 │   ├── BucketNotFoundError     there is no such bucket
 │   └── UnreachableError        no answer, or failures of the server, for as long as was tried
-├── NoSpaceError                a disk has no room for what is to be pulled
+├── NoSpaceError                a disk has no room for what is to be written
 ├── ImportRefused               a model of another format that is not imported as it is; .problem and .remedy
 │   ├── MissingShardsError      files that it names are not there; .missing lists them
 │   └── IndexMismatchError      its index and its files disagree; .tensors lists on what
@@ -58,10 +57,6 @@ class SnapshotExistsError(SnapshotError):
 
 class SnapshotNotFoundError(SnapshotError):
     """There is no snapshot at that place."""
-
-
-class StoreFullError(SnapshotError):
-    """The file system of a folder store has no room for what is to be written."""
 
 
 class BadNameError(SnapshotError):

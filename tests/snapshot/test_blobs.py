@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from snapshot.blobs import Blobs
-from snapshot.errors import StoreFullError
+from snapshot.errors import NoSpaceError
 
 DIGEST = "ab" * 32
 CONTENT = b"content" * 1000
@@ -178,7 +178,7 @@ def test_a_full_disk_is_told_before_anything_is_written(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StoreFullError, match=f"no room for a file of {len(CONTENT)} bytes"):
+    with pytest.raises(NoSpaceError, match=f"no room for a file of {len(CONTENT)} bytes"):
         write(blobs, target("a"))
     assert list(blobs.partials()) == []
     assert blobs.find(DIGEST) is None
