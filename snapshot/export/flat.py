@@ -1,0 +1,54 @@
+"""A module with its arguments and answers flat, as exporters want them: tensors in, tensors out. Imports torch."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from snapshot.export.module import Signature
+from snapshot.export.recording import Example
+from snapshot.export.structure import Structure, take_apart
+
+
+class Flat(torch.nn.Module):
+    """Calls a module as its signature says, with tensors in the order of an example's."""
+
+    def __init__(self, module: torch.nn.Module, signature: Signature, example: Example) -> None:
+        super().__init__()
+        self.module = module
+        self.eval() if not module.training else self.train()
+        self._signature = signature
+        self._places = {place: number for number, place in enumerate(example.given)}
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the tensors of the module's answer."""
+        given = {
+            name: _put_in(structure, name, self._places, tensors) for name, structure in self._signature.given.items()
+        }
+        args = given.pop(self._signature.variadic, []) if self._signature.variadic is not None else []
+        if args:  # what comes before *args can then be given by position alone
+            args = [*(given.pop(name) for name in self._signature.parameters if name in given), *args]
+        answers, _ = take_apart(self.module(*args, **given), torch.is_tensor)
+        return tuple(answers)
+
+
+def fit_to_trace(examples: list[Example]) -> Example:
+    """Return the example to trace with: an axis of length 1 would be fixed, so one with few such axes."""
+    return max(examples, key=lambda example: (_num_long_axes(example), -sum(t.numel() for t in example.given.values())))
+
+
+def _num_long_axes(example: Example) -> int:
+    return sum(length > 1 for tensor in example.given.values() for length in tensor.shape)
+
+
+def _put_in(structure: Structure, path: str, places: dict[str, int], tensors: tuple[torch.Tensor, ...]) -> Any:
+    kind, content = structure
+    if kind == "array":
+        return tensors[places[path]]
+    if kind == "constant":
+        return content
+    parts: Iterator[tuple[Any, Structure]] = enumerate(content) if kind in ("list", "tuple") else iter(content.items())
+    made = {key: _put_in(part, f"{path}.{key}", places, tensors) for key, part in parts}
+    if kind == "list":
+        return list(made.values())
+    return tuple(made.values()) if kind == "tuple" else made

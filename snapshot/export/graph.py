@@ -1,0 +1,99 @@
+"""An onnxruntime session as callers want it: any inputs that fit without loss, any number of rows.
+
+A model that was exported with a batch of fixed size answers batches of every other size too: one by one where the
+size is 1, else padded with copies of the last row, and cut.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from snapshot.errors import InputMismatch
+from snapshot.export.inputs import Input, fit
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnxruntime
+
+_DTYPES = {
+    "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
+    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16", "float": "float32",
+    "double": "float64", "string": "object",
+}  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+
+class OnnxGraph:
+    """A model and its declared inputs and outputs.
+
+    graph = OnnxGraph(onnxruntime.InferenceSession("model.onnx"))
+    graph.run({"ids": [[1, 2, 3]]})["logits"]
+    """
+
+    def __init__(self, session: "onnxruntime.InferenceSession") -> None:
+        self.session = session
+        self.inputs = {one.name: _declared(one) for one in session.get_inputs()}
+        self.outputs = [one.name for one in session.get_outputs()]
+        self.fixed_batch = _fixed_batch(session)
+        if self.fixed_batch is not None:
+            way = "one by one" if self.fixed_batch == 1 else "padded"
+            logger.info("the model takes batches of %d alone: others are run %s", self.fixed_batch, way)
+
+    def __reduce__(self) -> tuple[type["OnnxGraph"], tuple["onnxruntime.InferenceSession"]]:
+        return OnnxGraph, (self.session,)
+
+    def run(self, given: Mapping[str, Any]) -> dict[str, "np.ndarray[Any, Any]"]:
+        """Answer one call: arrays, or lists, by the names of inputs, to arrays by the names of outputs.
+
+        Raises InputMismatch when an input is unknown, missing, of another rank, or would be changed by a cast.
+        """
+        if unknown := [name for name in given if name not in self.inputs]:
+            raise InputMismatch(unknown[0], "one of that name", f"one of: {', '.join(self.inputs)}")
+        if missing := [name for name in self.inputs if name not in given]:
+            raise InputMismatch(missing[0], "nothing", str(self.inputs[missing[0]]))
+        fitted = {
+            name: fit(declared, given[name], any_batch=self.fixed_batch is not None)
+            for name, declared in self.inputs.items()
+        }
+        answers = self._run(fitted) if self.fixed_batch is None else self._run_in_batches(fitted, self.fixed_batch)
+        return dict(zip(self.outputs, answers, strict=True))
+
+    def _run(self, arrays: Mapping[str, "np.ndarray[Any, Any]"]) -> list["np.ndarray[Any, Any]"]:
+        answers: list[np.ndarray[Any, Any]] = self.session.run(self.outputs, dict(arrays))
+        return answers
+
+    def _run_in_batches(
+        self, arrays: Mapping[str, "np.ndarray[Any, Any]"], size: int
+    ) -> list["np.ndarray[Any, Any]"]:
+        import numpy as np
+
+        rows = {name: len(array) for name, array in arrays.items()}
+        num_rows = next(iter(rows.values()))
+        if odd := [name for name, found in rows.items() if found != num_rows]:
+            raise InputMismatch(odd[0], f"{rows[odd[0]]} rows", f"{num_rows}, as the other inputs have")
+        if num_rows in (0, size):
+            return self._run(arrays)
+        parts = []
+        for begin in range(0, num_rows, size):
+            slices = {name: array[begin : begin + size] for name, array in arrays.items()}
+            short = size - min(size, num_rows - begin)
+            padded = {n: np.concatenate([a, np.repeat(a[-1:], short, axis=0)]) if short else a for n, a in slices.items()}
+            parts.append(self._run(padded))
+        return [np.concatenate(pieces)[:num_rows] for pieces in zip(*parts, strict=True)]
+
+
+def _declared(one: "onnxruntime.NodeArg") -> Input:
+    inner = one.type.removeprefix("tensor(").removesuffix(")")
+    if inner not in _DTYPES:
+        raise InputMismatch(one.name, "an array", f"{one.type}, which arrays cannot hold")
+    shape = None if one.shape is None else tuple(axis if isinstance(axis, int) else None for axis in one.shape)
+    return Input(one.name, _DTYPES[inner], shape)
+
+
+def _fixed_batch(session: "onnxruntime.InferenceSession") -> int | None:
+    """Return the length that axis 0 of every input and output must have; None where it is free, or they differ."""
+    shapes = [one.shape for one in (*session.get_inputs(), *session.get_outputs())]
+    firsts = {shape[0] if shape else None for shape in shapes}
+    only = firsts.pop() if len(firsts) == 1 else None
+    return only if isinstance(only, int) and only > 0 else None

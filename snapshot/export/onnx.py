@@ -1,0 +1,130 @@
+"""A torch module exported to ONNX, optimised, and checked against what it answered itself. Imports torch."""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from snapshot.errors import NotExportable
+from snapshot.export.checking import compare
+from snapshot.export.flat import Flat, fit_to_trace
+from snapshot.export.module import ExportedModule, Signature
+from snapshot.export.recording import Call, Example, examples_of
+from snapshot.export.runtime import GraphBackend, open_optimised
+
+
+MODEL_FILE, WEIGHTS_FILE = "model.onnx", "weights.bin"
+_MIN_EXTERNAL_BYTES = 1024
+"""Smaller tensors stay in the model's own file, where onnxruntime may fold them."""
+
+
+def export_module(module: torch.nn.Module, calls: list[Call], path: str, folder: Path) -> ExportedModule:
+    """Export `module`, which was called as `calls` say and is at `path` of the state, into the new folder `folder`.
+
+    Every axis that the module itself leaves free is free in the export. The stand-in that is returned has answered
+    each of `calls` as the module did (see `checking`).
+    Raises NotExportable.
+    """
+    signature, examples = examples_of(module, calls, path)
+    for needed in ("onnx", "onnxscript", "onnxruntime"):
+        _import(needed, path)
+    folder.mkdir(parents=True)
+    traced = fit_to_trace(examples)
+    flat = Flat(module, signature, traced)
+    program = _program(flat, examples, traced, path)
+    with _quiet():
+        program.save(str(folder / "exported.onnx"), external_data=True)
+    _optimise(folder)
+    for file in folder.glob("exported.onnx*"):
+        file.unlink()
+    session = open_optimised(folder / MODEL_FILE)
+    standin = ExportedModule(GraphBackend(session), signature)
+    compare(standin, calls, path)
+    return standin
+
+
+def _import(name: str, path: str) -> None:
+    try:
+        __import__(name)
+    except ImportError:
+        raise NotExportable(path, f"the package {name!r} is not installed; pip install 'faas[export]'") from None
+
+
+def _program(flat: Flat, examples: list[Example], traced: Example, path: str) -> Any:
+    """Export with every axis free, or, where torch cannot and the examples all have one shape, with that shape."""
+    shapes = {tuple(tensor.shape for tensor in example.given.values()) for example in examples}
+    try:
+        return _exported(flat, traced, free=True)
+    except Exception as error:
+        if len(shapes) > 1:
+            raise NotExportable(path, f"torch cannot export it: {_first_lines(error)}") from error
+    try:
+        return _exported(flat, traced, free=False)
+    except Exception as error:
+        raise NotExportable(path, f"torch cannot export it: {_first_lines(error)}") from error
+
+
+def _exported(flat: Flat, traced: Example, *, free: bool) -> Any:
+    axis = torch.export.Dim.AUTO if free else torch.export.Dim.STATIC
+    axes = tuple(dict.fromkeys(range(tensor.dim()), axis) for tensor in traced.given.values())
+    with _quiet(), torch.no_grad():
+        return torch.onnx.export(
+            flat,
+            tuple(traced.given.values()),
+            dynamo=True,
+            dynamic_shapes={"tensors": axes},
+            input_names=list(traced.given),
+            output_names=[f"answer.{number}" for number in range(len(traced.answers))],
+            external_data=True,
+            verbose=False,
+        )
+
+
+def _optimise(folder: Path) -> None:
+    """Let onnxruntime optimise the model once, and keep what it made, its weights in a file that can be mapped.
+
+    Of its levels, the highest that does not depend on the processor it runs on.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(folder / MODEL_FILE)
+    options.log_severity_level = 3
+    for key, value in (("file_name", WEIGHTS_FILE), ("min_size_in_bytes", str(_MIN_EXTERNAL_BYTES))):
+        options.add_session_config_entry(f"session.optimized_model_external_initializers_{key}", value)
+    onnxruntime.InferenceSession(folder / "exported.onnx", options, providers=["CPUExecutionProvider"])
+
+
+def _first_lines(error: Exception) -> str:
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return f"{type(cause).__name__}: {' '.join(lines[:3])}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what the exporter tells its own developers: a failure is told by its error."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def free_axes(standin: ExportedModule) -> Mapping[str, str]:
+    """Return each input of an exported module, with its dtype and axes in words."""
+    backend = standin.backend
+    return {name: str(one) for name, one in backend.graph.inputs.items()} if isinstance(backend, GraphBackend) else {}
