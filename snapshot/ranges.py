@@ -1,0 +1,126 @@
+"""Ranges of an object over HTTP: bytes as the socket gives them, and nothing in between.
+
+A signed address needs no library to be read. Not every server answers a range with status 206, and some answer with
+the whole object: what counts is what the answer says of its bytes, and how many there are.
+"""
+
+import http.client
+import re
+import ssl
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+# Small enough to be still in the processor's cache when it is digested and written.
+PIECE_BYTES = 256 << 10
+_TIMEOUT_S = 30.0
+_MAX_ERROR_BYTES = 1 << 16
+_TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_CODE = re.compile(rb"<Code>([^<]*)</Code>")
+_MESSAGE = re.compile(rb"<Message>([^<]*)</Message>")
+
+
+class Interrupted(Exception):
+    """The range did not come whole, for a reason that may pass: ask again for what is missing."""
+
+
+class Refused(Exception):
+    """The server will not give the range; asking again for the same would end the same."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"status {status}, {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+class RangeReader:
+    """One connection, kept open from range to range. For one thread."""
+
+    def __init__(self, *, ca_bundle: str | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+        self._ca_bundle = ca_bundle
+        self._timeout_s = timeout_s
+        self._connection: http.client.HTTPConnection | None = None
+        self._host = ""
+        self._buffer = memoryview(bytearray(PIECE_BYTES))
+
+    def pieces(self, url: str, begin: int, end: int) -> Iterator[memoryview]:
+        """The bytes from `begin` to `end` (more than none), in order; each piece is good until the next is asked for.
+
+        Raises Interrupted, also after some pieces, and Refused.
+        """
+        whole = False
+        try:
+            response = self._ask(url, begin, end)
+            self._skip(response, _bytes_before(response, begin, end))
+            position = begin
+            while position < end:
+                num_bytes = response.readinto(self._buffer[: min(PIECE_BYTES, end - position)])
+                if not num_bytes:
+                    raise Interrupted(f"the answer ended {end - position} bytes short")
+                position += num_bytes
+                yield self._buffer[:num_bytes]
+            whole = not response.length  # or the server sends more than was asked for
+        except (OSError, http.client.HTTPException) as error:
+            raise Interrupted(f"{type(error).__name__}: {error}") from error
+        finally:
+            if not whole:
+                self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next range opens one again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(self, url: str, begin: int, end: int) -> http.client.HTTPResponse:
+        parts = urlsplit(url)
+        if self._host != parts.netloc:
+            self.close()
+        if self._connection is None:
+            self._connection, self._host = self._connect(parts.scheme, parts.netloc), parts.netloc
+        headers = {"Range": f"bytes={begin}-{end - 1}", "Accept-Encoding": "identity"}
+        self._connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
+        response = self._connection.getresponse()
+        if response.status in (200, 206):
+            return response
+        body = response.read(_MAX_ERROR_BYTES)
+        code = _found(_CODE, body) or str(response.status)
+        if response.status in _TRANSIENT or code == "RequestTimeout":
+            raise Interrupted(f"status {response.status} ({code})")
+        raise Refused(response.status, code, _found(_MESSAGE, body) or response.reason)
+
+    def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
+        if scheme == "https":
+            context = ssl.create_default_context(cafile=self._ca_bundle)
+            return http.client.HTTPSConnection(netloc, timeout=self._timeout_s, context=context)
+        return http.client.HTTPConnection(netloc, timeout=self._timeout_s)
+
+    def _skip(self, response: http.client.HTTPResponse, num_bytes: int) -> None:
+        while num_bytes:
+            skipped = response.readinto(self._buffer[: min(PIECE_BYTES, num_bytes)])
+            if not skipped:
+                raise Interrupted("the answer ended before the range")
+            num_bytes -= skipped
+
+
+def _bytes_before(response: http.client.HTTPResponse, begin: int, end: int) -> int:
+    """How many bytes of the answer come before those asked for: none, or, where it is the whole object, `begin`."""
+    stated = response.getheader("Content-Range")
+    if stated is None:
+        if response.status == 206:
+            raise Interrupted("the answer does not say which range it is")
+        if response.length is not None and response.length < end:
+            raise Interrupted(f"the whole object has {response.length} bytes, asked for was up to {end}")
+        return begin
+    found = _CONTENT_RANGE.fullmatch(stated.strip())
+    if found is None or (int(found[1]), int(found[2])) != (begin, end - 1):
+        raise Interrupted(f"the answer is {stated!r}, asked for was {begin}-{end - 1}")
+    if response.length is not None and response.length != end - begin:
+        raise Interrupted(f"the answer has {response.length} bytes for a range of {end - begin}")
+    return 0
+
+
+def _found(pattern: re.Pattern[bytes], body: bytes) -> str:
+    found = pattern.search(body)
+    return found[1].decode(errors="replace") if found else ""

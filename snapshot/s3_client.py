@@ -1,0 +1,243 @@
+"""One bucket by boto3: small objects, uploads, lists, and signed addresses for whoever reads the bytes.
+
+boto3 brings credentials from all the places where they may be, retries, and signing. Its import takes longer than
+many a thaw: only what has a store in S3 imports this.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import boto3
+from boto3.exceptions import S3UploadFailedError
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.httpsession import get_cert_path
+
+from snapshot import s3_errors
+from snapshot.errors import SnapshotError
+from snapshot.s3_address import address_of, check_endpoint, is_aws
+
+T = TypeVar("T")
+
+_REGION = "us-east-1"
+_SIGNED_FOR_S = 3600
+_SIGN_AGAIN_AFTER_S = 900
+_MAX_DELETED = 1000
+_PART_BYTES = 16 << 20
+_NUM_STREAMS = 4
+
+
+@dataclass(frozen=True)
+class S3Options:
+    """How to reach S3. What is None is as boto3 finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, files)."""
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    num_attempts: int = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _Connection:
+    """A client with the credentials it was made with, and what it signed: key -> (URL, when)."""
+
+    client: Any
+    ca_bundle: str | None
+    signed: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+
+class S3Client:
+    """A bucket, for any number of threads.
+
+    Credentials that have expired are looked up anew, once for each call; when that does not help, CredentialsError.
+    All methods raise RemoteError and BadAddressError.
+    """
+
+    def __init__(self, bucket: str, options: S3Options | None = None) -> None:
+        self.bucket = bucket
+        self._options = options or S3Options()
+        self._lock = threading.Lock()
+        self._connection: _Connection | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The server's address."""
+        return str(self._connected().client.meta.endpoint_url)
+
+    @property
+    def ca_bundle(self) -> str | None:
+        """The file of certificates that the server's is checked by."""
+        return self._connected().ca_bundle
+
+    def address(self, key: str = "") -> str:
+        """What messages call a key."""
+        return address_of(self.bucket, key)
+
+    def get(self, key: str) -> bytes | None:
+        """The content of a small object; None when there is none."""
+
+        def read(client: Any) -> bytes:
+            with client.get_object(Bucket=self.bucket, Key=key)["Body"] as body:
+                return bytes(body.read())
+
+        return self._unless_missing(key, read)
+
+    def size(self, key: str) -> int | None:
+        """Bytes of an object; None when there is none."""
+
+        def head(client: Any) -> int:
+            try:
+                return int(client.head_object(Bucket=self.bucket, Key=key)["ContentLength"])
+            except ClientError as error:
+                if s3_errors.code_of(error) not in ("400", "403"):
+                    raise
+                # An answer to HEAD has no body to say why: ask in a way that has.
+                client.get_object(Bucket=self.bucket, Key=key, Range="bytes=0-0")["Body"].close()
+                raise
+
+        return self._unless_missing(key, head)
+
+    def put(self, key: str, content: bytes) -> None:
+        """Write a small object."""
+        self._call(key, lambda client: client.put_object(Bucket=self.bucket, Key=key, Body=content))
+
+    def upload(self, key: str, path: Path, told: Callable[[int], None]) -> None:
+        """Write a file, in parallel parts where it is large; `told` hears of bytes as they go, from any thread."""
+        config = TransferConfig(
+            multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=_NUM_STREAMS
+        )
+        self._call(key, lambda client: client.upload_file(str(path), self.bucket, key, Callback=told, Config=config))
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names that follow `prefix` and end at a slash."""
+        pages = self._pages(prefix, Delimiter="/")
+        found = [str(one["Prefix"]) for page in pages for one in page.get("CommonPrefixes", ())]
+        return [name for name in (one[len(prefix) : -1] for one in found) if name]
+
+    def objects(self, prefix: str) -> list[tuple[str, float]]:
+        """What follows `prefix` in the keys of all objects, and their ages in seconds by this machine's clock."""
+        now = time.time()
+        found = [one for page in self._pages(prefix) for one in page.get("Contents", ())]
+        return [(str(one["Key"])[len(prefix) :], now - one["LastModified"].timestamp()) for one in found]
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; what is not there is as good as removed."""
+        for begin in range(0, len(keys), _MAX_DELETED):
+            some = keys[begin : begin + _MAX_DELETED]
+            wanted = {"Objects": [{"Key": key} for key in some], "Quiet": True}
+            answer = self._call(some[0], lambda client: client.delete_objects(Bucket=self.bucket, Delete=wanted))  # noqa: B023
+            for one in answer.get("Errors", ()):
+                where = self.address(one.get("Key", ""))
+                raise s3_errors.refused(one.get("Code", ""), one.get("Message", ""), where, self.endpoint)
+
+    def signed(self, key: str) -> str:
+        """An address at which the object can be read for a while, any range of it, without more credentials."""
+        connection = self._connected()
+        url, signed_at = connection.signed.get(key, ("", -_SIGN_AGAIN_AFTER_S))
+        if time.monotonic() - signed_at >= _SIGN_AGAIN_AFTER_S or not url:
+            parameters = {"Bucket": self.bucket, "Key": key}
+            url = self._call(
+                key,
+                lambda client: str(
+                    client.generate_presigned_url("get_object", Params=parameters, ExpiresIn=_SIGNED_FOR_S)
+                ),
+            )
+            connection.signed[key] = (url, time.monotonic())
+        return url
+
+    def renew(self, url: str | None = None) -> None:
+        """Look the credentials up anew; where the signed `url` was refused, only if nobody has done so since."""
+        with self._lock:
+            connection = self._connection
+            if connection is None or (url is not None and all(url != one for one, _ in connection.signed.values())):
+                return
+            self._connection = None
+
+    def _pages(self, prefix: str, **more: str) -> Iterator[Any]:
+        def all_pages(client: Any) -> list[Any]:
+            return list(client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix, **more))
+
+        yield from self._call(prefix, all_pages)
+
+    def _unless_missing(self, key: str, ask: Callable[[Any], T]) -> T | None:
+        def asked(client: Any) -> T | None:
+            try:
+                return ask(client)
+            except ClientError as error:
+                if s3_errors.is_missing(s3_errors.code_of(error)):
+                    return None
+                raise
+
+        return self._call(key, asked)
+
+    def _call(self, key: str, ask: Callable[[Any], T]) -> T:
+        connection = self._connected()
+        try:
+            return ask(connection.client)
+        except (ClientError, BotoCoreError, S3UploadFailedError) as error:
+            cause = _cause(error)
+            if not s3_errors.is_stale(s3_errors.code_of(cause)):
+                raise self._translated(cause, key) from error
+        with self._lock:
+            if self._connection is connection:
+                self._connection = None
+        try:
+            return ask(self._connected().client)
+        except (ClientError, BotoCoreError, S3UploadFailedError) as error:
+            raise self._translated(_cause(error), key) from error
+
+    def _translated(self, error: Exception, key: str) -> SnapshotError:
+        connection = self._connection
+        endpoint = connection.client.meta.endpoint_url if connection else self._options.endpoint_url or "S3"
+        return s3_errors.translated(error, self.address(key), endpoint)
+
+    def _connected(self) -> _Connection:
+        with self._lock:
+            if self._connection is None:
+                try:
+                    self._connection = _connect(self.bucket, self._options)
+                except (BotoCoreError, ValueError) as error:
+                    endpoint = self._options.endpoint_url or "S3"
+                    raise s3_errors.translated(error, self.address(), endpoint) from error
+            return self._connection
+
+
+def _cause(error: Exception) -> Exception:
+    """What made an upload fail, which boto3 tells in words alone."""
+    context = error.__context__
+    return context if isinstance(error, S3UploadFailedError) and isinstance(context, Exception) else error
+
+
+def _connect(bucket: str, options: S3Options) -> _Connection:
+    # A session of its own, whose credentials are those of now; handed to the client whole, so that boto3 renews them.
+    session = boto3.session.Session()
+    if options.endpoint_url is not None:
+        check_endpoint(options.endpoint_url, bucket)
+
+    def client(style: str) -> Any:
+        config = Config(
+            s3={"addressing_style": style},  # type: ignore[arg-type]  # the stubs want its literals
+            signature_version="s3v4",
+            connect_timeout=5,
+            read_timeout=60,
+            retries={"mode": "standard", "total_max_attempts": options.num_attempts},
+            max_pool_connections=4 * _NUM_STREAMS,
+            # Not every server of S3's protocol knows the checksums that boto3 would add; ours are in the manifest.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        )
+        region = options.region or session.region_name or _REGION
+        return session.client("s3", endpoint_url=options.endpoint_url, region_name=region, config=config)
+
+    # A bucket with dots has no valid certificate as a host, and other servers seldom have a host for each bucket.
+    made = client("path" if options.endpoint_url or "." in bucket else "auto")
+    endpoint = str(made.meta.endpoint_url)
+    if not is_aws(endpoint):
+        check_endpoint(endpoint, bucket)
+        made = made if options.endpoint_url or "." in bucket else client("path")
+    configured = session._session.get_config_variable("ca_bundle")  # has no public counterpart
+    return _Connection(made, configured or get_cert_path(True))
