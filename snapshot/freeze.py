@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LIBRARY_OF_FORM = {"numpy": "numpy", "torch": "torch", "parameter": "torch", "storage": "torch"}
 _NO_META: Mapping[str, object] = {}
+_NOTHING: Mapping[int, object] = {}
 
 
 def freeze(
@@ -26,11 +27,13 @@ def freeze(
     *,
     meta: Mapping[str, object] = _NO_META,
     shard_bytes: int = DEFAULT_SHARD_BYTES,
+    replacing: Mapping[int, object] = _NOTHING,
 ) -> Manifest:
     """Write `state` and all it refers to as a snapshot in `folder`, which must not exist.
 
     The folder appears whole or not at all. `meta` is the caller's, kept in the manifest, and must be JSON. A shard
-    ends where its next tensor would take it past `shard_bytes`.
+    ends where its next tensor would take it past `shard_bytes`. Wherever the object of an id in `replacing` is met, what
+    is given for it is written in its place.
     Raises Unfreezable, SnapshotExistsError, HeaderTooLargeError; TypeError when `meta` is not JSON.
     """
     # Local: cloudpickle and shutil, which they import, are nothing to those who only thaw.
@@ -39,7 +42,7 @@ def freeze(
 
     json_meta = msgspec.json.decode(msgspec.json.encode(meta), type=dict[str, object])
     with staged_folder(folder) as staging:
-        skeleton, pickler = pickle_graph(state)
+        skeleton, pickler = pickle_graph(state, replacing)
         shards, views = _write_shards(staging, state, pickler, shard_bytes)
         return write_manifest(
             staging,

@@ -9,7 +9,7 @@ import importlib
 import io
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -18,11 +18,13 @@ import cloudpickle
 
 from snapshot import arrays, onnx_session, paths, tensors
 from snapshot.errors import Unfreezable
+from snapshot.export.module import itself
 from snapshot.plan import Source
 from snapshot.reducers import KeptFiles, Reducer, find_reducer, kept_folder
 
 # Memory that an object offers out of band (as data frames do) stays in the pickle below this size.
 _MIN_BUFFER_BYTES = 1024
+_NOTHING: Mapping[int, object] = {}
 _BUILT_IN: dict[str, Reducer] = {
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
 }
@@ -42,15 +44,18 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
     contents, sources: the tensors, arrays and buffers by reference number, and the memory of each
     kept: what reducers asked to keep as files
     modules: names of the modules that the graph's classes and functions come from
+
+    `replacing` has, by id, objects that others are written in the place of.
     """
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, replacing: Mapping[int, object] = _NOTHING) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=self._take_buffer)
         self.contents: list[Any] = []
         self.sources: list[Source] = []
         self.kept: list[KeptFiles] = []
         self.modules: set[str] = set()
         self._numbers: dict[int, int] = {}
+        self._replacing = replacing
         self._take_out: dict[type, Callable[[Any], int | str | None]] = {
             _Bare: lambda bare: self._refer(bare.content, bare.describe),
             KeptFiles: self._keep,
@@ -63,6 +68,8 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
 
     def persistent_id(self, one: Any) -> int | str | None:
         """Called by pickle for every object: its reference number when it is taken out."""
+        if id(one) in self._replacing:
+            return None
         kind = type(one)
         self._meet(kind.__module__)
         if kind is FunctionType or kind is BuiltinFunctionType or isinstance(one, type):
@@ -74,6 +81,8 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
 
     def reducer_override(self, one: Any) -> Any:
         """Called by pickle for what is left: how the object is taken apart."""
+        if id(one) in self._replacing:
+            return itself, (self._replacing[id(one)],)
         kind = type(one)
         if kind in self._take_out:  # an array or tensor that a reference alone does not bring back
             if _is_array(one) and not one.dtype.hasobject:
@@ -132,10 +141,10 @@ def _is_array(content: Any) -> bool:
     return numpy is not None and isinstance(content, numpy.ndarray)
 
 
-def pickle_graph(state: object) -> tuple[bytes, SkeletonPickler]:
+def pickle_graph(state: object, replacing: Mapping[int, object] = _NOTHING) -> tuple[bytes, SkeletonPickler]:
     """The pickle of `state` without its tensors, and the pickler that took them out. Raises Unfreezable."""
     file = io.BytesIO()
-    pickler = SkeletonPickler(file)
+    pickler = SkeletonPickler(file, replacing)
     try:
         pickler.dump(state)
     except Exception as error:
