@@ -22,6 +22,7 @@ from snapshot.errors import (
     IncompatibleError,
     LibraryMismatchError,
     NoSpaceError,
+    NotEnoughMemoryError,
     PythonMismatchError,
     RemoteError,
     SizeMismatchError,
@@ -34,6 +35,7 @@ from snapshot.errors import (
     UnsupportedDtypeError,
 )
 from snapshot.freeze import freeze
+from snapshot.loader import LoadMode
 from snapshot.local_store import LocalStore
 from snapshot.manifest import FORMAT_VERSION, Manifest, read_format_version, read_manifest
 from snapshot.reducers import KeptFiles, reducer
@@ -58,9 +60,11 @@ __all__ = [
     "IncompatibleError",
     "KeptFiles",
     "LibraryMismatchError",
+    "LoadMode",
     "LocalStore",
     "Manifest",
     "NoSpaceError",
+    "NotEnoughMemoryError",
     "PythonMismatchError",
     "RemoteError",
     "SizeMismatchError",

@@ -23,6 +23,7 @@ SnapshotError
 │   ├── BucketNotFoundError     there is no such bucket
 │   └── UnreachableError        no answer, or failures of the server, for as long as was tried
 ├── NoSpaceError                a disk has no room for what is to be written
+├── NotEnoughMemoryError        there is less memory than a load mode takes; .needed_bytes and .available_bytes
 ├── ImportRefused               a model of another format that is not imported as it is; .problem and .remedy
 │   ├── MissingShardsError      files that it names are not there; .missing lists them
 │   └── IndexMismatchError      its index and its files disagree; .tensors lists on what
@@ -49,6 +50,22 @@ class Unfreezable(SnapshotError):
 
     def __reduce__(self) -> tuple[type["Unfreezable"], tuple[str, str]]:
         return Unfreezable, (self.path, self.reason)
+
+
+class NotEnoughMemoryError(SnapshotError):
+    """Tensors were to be read into memory of the process's own, and there is less than that."""
+
+    def __init__(self, needed_bytes: int, available_bytes: int, mode: str) -> None:
+        super().__init__(
+            f'load="{mode}" takes {needed_bytes} bytes of memory and {available_bytes} are available; '
+            f'give it more, or take load="map", which needs no memory of its own'
+        )
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+        self.mode = mode
+
+    def __reduce__(self) -> tuple[type["NotEnoughMemoryError"], tuple[int, int, str]]:
+        return NotEnoughMemoryError, (self.needed_bytes, self.available_bytes, self.mode)
 
 
 class SnapshotExistsError(SnapshotError):

@@ -1,11 +1,28 @@
-"""How the bytes of a shard come into memory."""
+"""How the bytes of shards come into memory: mapped, or read into memory of the process's own.
 
+auto     what `decide` finds best
+map      mapped: nothing is copied, all processes share the page cache's one copy; read ahead where that is cold
+read     few large sequential reads into anonymous memory, for file systems on which each page fault is a request
+direct   the same past the page cache, several reads in flight
+"""
+
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
+from snapshot.errors import NotEnoughMemoryError
+from snapshot.filesystem import Kind, cached_bytes, kind_of
+from snapshot.free_memory import available_bytes
 from snapshot.manifest import Shard
 from snapshot.mapping import map_private, opened
+from snapshot.read_ahead import ReadAhead
+from snapshot.reading import Read, WholeFile
+
+LoadMode = Literal["auto", "map", "read", "direct"]
+
+_FEW_BYTES = 4 << 20  # less than this is faulted in as fast as it is read ahead
 
 
 class Loader(Protocol):
@@ -20,12 +37,82 @@ class Loader(Protocol):
 
 
 @dataclass(frozen=True)
-class MappedLoader:
-    """Maps the files. willneed: ask the kernel to read them ahead (for a cold page cache)."""
+class Facts:
+    """What `decide` goes by: the file system, the files' size in sum and how much of it the page cache holds, and the
+    memory that this process may still take (the page cache counts as free)."""
 
-    willneed: bool = False
+    kind: Kind
+    num_bytes: int
+    cached_bytes: int
+    available_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to load. `read_ahead` is for mapped files alone."""
+
+    mode: Literal["map", "read", "direct"]
+    read_ahead: bool = False
+
+
+def decide(asked: LoadMode, facts: Facts) -> Plan:
+    """How to load files that are as `facts` says.
+
+    Left to choose, it maps, unless they lie on a remote file system: there it reads, and past the page cache where that
+    is cold and a copy in it would not fit beside the process's own. A mapping is never refused: its pages can be
+    dropped and read again, which is slow where the files are larger than memory, and reading ahead would only be in
+    its own way.
+    Raises NotEnoughMemoryError when memory of the process's own is needed, and there is less than that.
+    """
+    num_cold_bytes = facts.num_bytes - facts.cached_bytes
+    mode = asked
+    if mode == "auto":
+        fits_twice = facts.num_bytes + num_cold_bytes <= facts.available_bytes
+        mode = "map" if facts.kind != "remote" else "read" if fits_twice else "direct"
+    if mode == "map":
+        is_worth_it = facts.kind != "memory" and num_cold_bytes >= _FEW_BYTES
+        return Plan("map", read_ahead=is_worth_it and facts.num_bytes <= facts.available_bytes)
+    if facts.num_bytes > facts.available_bytes:
+        raise NotEnoughMemoryError(facts.num_bytes, facts.available_bytes, mode)
+    return Plan(mode)
+
+
+@dataclass(frozen=True)
+class FileLoader:
+    """Loads whole files as a plan says. `read` stands for `os.preadv` where a test wants to see it."""
+
+    plan: Plan
+    read_ahead: ReadAhead
+    read: Read = os.preadv
 
     def shard(self, path: Path, shard: Shard) -> memoryview:
         """See `Loader.shard`."""
-        with opened(path, shard.num_bytes) as descriptor:
-            return map_private(descriptor, shard.num_bytes, path, willneed=self.willneed)
+        return self.file(path, shard.num_bytes)
+
+    def file(self, path: Path, num_bytes: int) -> memoryview:
+        """All of a file. Raises SizeMismatchError when it has not `num_bytes`."""
+        with opened(path, num_bytes) as descriptor:
+            if self.plan.mode != "map":
+                whole = WholeFile(descriptor, num_bytes, path, self.read)
+                return whole.sequentially() if self.plan.mode == "read" else whole.directly()
+            memory = map_private(descriptor, num_bytes, path)
+        if self.plan.read_ahead:
+            self.read_ahead.add(memory)
+        return memory
+
+
+def loader_for(paths: Sequence[Path], asked: LoadMode, *, background: bool = True) -> FileLoader:
+    """The loader for files that are used together and lie in one place.
+
+    background: whether a thread may still be reading ahead when a file has been loaded
+    Raises SizeMismatchError when one of them cannot be opened, NotEnoughMemoryError as `decide` does.
+    """
+    num_bytes = num_cached_bytes = 0
+    for path in paths:
+        with opened(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            num_bytes += size
+            num_cached_bytes += cached_bytes(descriptor, size)
+    kind = kind_of(paths[0]) if paths else "local"
+    plan = decide(asked, Facts(kind, num_bytes, num_cached_bytes, available_bytes()))
+    return FileLoader(plan, ReadAhead(background=background))

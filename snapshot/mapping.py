@@ -1,4 +1,4 @@
-"""Files in memory, copy on write.
+"""Files in memory, copy on write, and memory that is no file's.
 
 Python's own mmap keeps a duplicate of the descriptor for as long as the mapping lives, so this one is made through
 the C library: a thawed process holds no descriptor of its snapshot. The memory is unmapped when the last array,
@@ -46,19 +46,35 @@ def opened(path: Path, num_bytes: int | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
-def map_private(descriptor: int, num_bytes: int, path: Path, *, willneed: bool = False) -> memoryview:
+def map_private(descriptor: int, num_bytes: int, path: Path) -> memoryview:
     """The first `num_bytes` of a file as writable memory whose changes never reach the file.
 
-    The caller may close the descriptor at once. `willneed` asks the kernel to read the file ahead; it is never
-    populated, which on a cold file would wait for all of it. Raises SnapshotError when the kernel refuses.
+    The caller may close the descriptor at once. Raises SnapshotError when the kernel refuses; `path` is for that.
     """
+    return _mapped(descriptor, num_bytes, _MAP_NORESERVE, str(path))
+
+
+def anonymous(num_bytes: int, what: str) -> memoryview:
+    """New memory, zero, in huge pages where there are any; it begins and ends at a page.
+
+    Raises SnapshotError when the kernel refuses; `what` is it for, in the message.
+    """
+    memory = _mapped(-1, num_bytes + -num_bytes % mmap.PAGESIZE, mmap.MAP_ANONYMOUS, what)
+    advise(memory, mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def advise(memory: memoryview, advice: int) -> bool:
+    """Give advice on mapped memory that begins at a page, as madvise(2) does; whether the kernel took it."""
+    address = ctypes.addressof(ctypes.c_ubyte.from_buffer(memory))
+    return bool(_libc.madvise(address, len(memory), advice) == 0)
+
+
+def _mapped(descriptor: int, num_bytes: int, flags: int, what: str) -> memoryview:
     protection = mmap.PROT_READ | mmap.PROT_WRITE
-    flags = mmap.MAP_PRIVATE | _MAP_NORESERVE
-    address = _libc.mmap(None, num_bytes, protection, flags, descriptor, 0)
+    address = _libc.mmap(None, num_bytes, protection, mmap.MAP_PRIVATE | flags, descriptor, 0)
     if address == _MAP_FAILED:
-        raise SnapshotError(f"{path}: cannot map {num_bytes} bytes: {os.strerror(ctypes.get_errno())}")
-    if willneed:
-        _libc.madvise(address, num_bytes, mmap.MADV_WILLNEED)  # advice: a refusal changes nothing
+        raise SnapshotError(f"{what}: cannot map {num_bytes} bytes: {os.strerror(ctypes.get_errno())}")
     memory = (ctypes.c_ubyte * num_bytes).from_address(address)
     # Not at exit: what still uses the memory then may run after us, and the kernel takes it back anyway.
     weakref.finalize(memory, _libc.munmap, address, num_bytes).atexit = False

@@ -25,7 +25,7 @@ from snapshot.errors import (
     ThawError,
 )
 from snapshot.format import FILLER_PREFIX, Header, parse_head
-from snapshot.loader import Loader, MappedLoader
+from snapshot.loader import Loader, LoadMode, loader_for
 from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
 from snapshot.mapping import opened
 
@@ -54,7 +54,8 @@ def thaw(
     folder: Path,
     *,
     expect_digest: str | None = None,
-    willneed: bool = False,
+    load: LoadMode = "auto",
+    background: bool = True,
     num_threads: int | None = None,
     loader: Loader | None = None,
     watch: "Watching | None" = None,
@@ -67,12 +68,13 @@ def thaw(
     shards are checked, not their digests: `verify` does that.
     The tensors are copy-on-write: writing to them changes this process alone, never the file.
 
-    willneed: ask the kernel to read the shards ahead (for a cold page cache)
+    load: how the shards come into memory; see `snapshot.loader`
+    background: whether a thread may still be reading ahead when this returns; not in a process that is to fork
     num_threads: threads for rebuilt runtimes that were left to choose for themselves (onnxruntime sessions)
-    loader: how the shards come into memory, where they are not to be mapped
+    loader: what brings the shards into memory instead
     watch: follows the rebuilding, where a loader gives memory whose bytes are yet to come
     device: where all torch tensors go ("cpu", "cuda", "cuda:1"), if not to the devices that they were frozen on
-    Raises SnapshotNotFoundError, DamagedError, IncompatibleError, DeviceError, ThawError.
+    Raises SnapshotNotFoundError, DamagedError, IncompatibleError, NotEnoughMemoryError, DeviceError, ThawError.
     """
     folder = folder.resolve()
     with contextlib.suppress(OSError):  # another user's, or where nothing can be written
@@ -84,7 +86,8 @@ def thaw(
             raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
         _check_environment(manifest)
     with clock.phase("map"):
-        memory = _load(folder, manifest, loader or MappedLoader(willneed=willneed))
+        shards = [folder / shard.file for shard in manifest.shards]
+        memory = _load(folder, manifest, loader or loader_for(shards, load, background=background))
         for record in manifest.files:
             with opened(folder / record.file, record.num_bytes):
                 pass
@@ -194,9 +197,9 @@ class _Unpickler(pickle.Unpickler):
         skeleton: bytes,
         folder: Path,
         manifest: Manifest,
-        tensors: "tuple[list[memoryview], DeviceTensors | None]",
+        stored: "tuple[list[memoryview], DeviceTensors | None]",
     ) -> None:
-        self._memory, self._devices = tensors
+        self._memory, self._devices = stored
         super().__init__(io.BytesIO(skeleton), buffers=self._buffers(manifest))
         self._folder = folder
         self._views = manifest.views

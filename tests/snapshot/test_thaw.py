@@ -43,7 +43,7 @@ def test_what_came_back_and_what_it_took(folder: Path) -> None:
 
 def test_memory_is_private_only_where_it_is_written(folder: Path) -> None:
     before = (folder / "tensors-00001.safetensors").read_bytes()
-    state = snapshot.thaw(folder, willneed=True).state
+    state = snapshot.thaw(folder, load="map").state
     assert state["weights"].sum() == 1_000_000
     assert private_bytes_of(folder) == 0
     state["weights"][5] = 2
