@@ -87,7 +87,7 @@ def thaw(
         _check_environment(manifest)
     with clock.phase("map"):
         shards = [folder / shard.file for shard in manifest.shards]
-        memory = _load(folder, manifest, loader or loader_for(shards, load, background=background))
+        memory = load_tensors(folder, manifest, loader or loader_for(shards, load, background=background))
         for record in manifest.files:
             with opened(folder / record.file, record.num_bytes):
                 pass
@@ -149,7 +149,7 @@ def _devices(
     return to_devices(folder, manifest, device)
 
 
-def _load(folder: Path, manifest: Manifest, loader: Loader) -> list[memoryview]:
+def load_tensors(folder: Path, manifest: Manifest, loader: Loader) -> list[memoryview]:
     """The memory of every stored tensor, counted through all shards."""
     memory: list[memoryview] = []
     for shard in manifest.shards:
