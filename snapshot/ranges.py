@@ -7,7 +7,7 @@ the whole object: what counts is what the answer says of its bytes, and how many
 import http.client
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Generator
 from urllib.parse import urlsplit
 
 # Small enough to be still in the processor's cache when it is digested and written.
@@ -44,7 +44,7 @@ class RangeReader:
         self._host = ""
         self._buffer = memoryview(bytearray(PIECE_BYTES))
 
-    def pieces(self, url: str, begin: int, end: int) -> Iterator[memoryview]:
+    def pieces(self, url: str, begin: int, end: int) -> Generator[memoryview, None, None]:
         """The bytes from `begin` to `end` (more than none), in order; each piece is good until the next is asked for.
 
         Raises Interrupted, also after some pieces, and Refused.

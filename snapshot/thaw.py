@@ -248,21 +248,22 @@ def _unpickler(watch: "Watching | None") -> type[_Unpickler]:
     """Another class where somebody watches: what pickle calls for each class costs time otherwise."""
     if watch is None:
         return _Unpickler
+    watching = watch
 
     class Watched(_Unpickler):
         def find_class(self, module: str, name: str) -> object:
             found: object = super().find_class(module, name)
-            watch.named(found)
+            watching.named(found)
             return found
 
         def _make(self, view: View) -> object:
-            watch.taken(view.tensor)
+            watching.taken(view.tensor)
             return super()._make(view)
 
         def _buffers(self, manifest: Manifest) -> Iterator[memoryview]:
             buffers = [view for view in manifest.views if view.form == "buffer"]
             for view, buffer in zip(buffers, super()._buffers(manifest), strict=True):
-                watch.taken(view.tensor)
+                watching.taken(view.tensor)
                 yield buffer
 
     return Watched

@@ -13,6 +13,8 @@ from snapshot.reducers import find_reducer
 
 _INERT_MODULES = {"snapshot.arrays", "snapshot.tensors", "torch.nn.functional", "torch._C._nn"}
 _INERT_TYPES = {"torch.device", "torch.Size", "torch.dtype", "torch.layout", "torch.memory_format"}
+# What makes an instance, takes one apart, and is asked of one that is a key.
+_OF_OBJECT = ("__new__", "__reduce_ex__", "__reduce__", "__hash__")
 _INERT: tuple[object, ...] = (
     object,
     collections.OrderedDict,
@@ -58,10 +60,7 @@ def _is_inert_class(kind: type) -> bool:
         return True
     fills = getattr(kind, "__setstate__", None)
     return (
-        kind.__new__ is object.__new__
-        and kind.__reduce_ex__ is object.__reduce_ex__
-        and kind.__reduce__ is object.__reduce__
-        and kind.__hash__ is object.__hash__  # it may be a key, of which pickle asks the hash
+        all(getattr(kind, name) is getattr(object, name) for name in _OF_OBJECT)
         and (fills is None or getattr(fills, "__module__", "").startswith("torch.nn."))
         and not any("__slots__" in vars(base) for base in kind.__mro__[:-1])
         and kind not in copyreg.dispatch_table
