@@ -131,6 +131,8 @@ class FakeDevice:
             self._good[operation] -= 1
             if self._good[operation] >= 0:
                 return
+        if operation == "drain":
+            self._issued.clear()  # a device that is gone copies no more
         if operation in ("allocate", "pin"):
             raise DeviceMemoryError(f"{self.name}: no memory left for {operation}", 1, 0)
         raise DeviceError(f"{self.name}: {operation} failed")
