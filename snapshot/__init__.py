@@ -19,8 +19,11 @@ from snapshot.errors import (
     DigestMismatchError,
     FormatVersionError,
     HeaderTooLargeError,
+    ImportRefused,
     IncompatibleError,
+    IndexMismatchError,
     LibraryMismatchError,
+    MissingShardsError,
     NoSpaceError,
     NotEnoughMemoryError,
     PythonMismatchError,
@@ -43,6 +46,7 @@ from snapshot.store import Store, StoredSnapshot
 from snapshot.tensor_file import TensorFile
 from snapshot.thaw import Thawed, thaw
 from snapshot.verify import verify
+from snapshot.weights import Weights, open_weights
 
 __all__ = [
     "FORMAT_VERSION",
@@ -57,9 +61,12 @@ __all__ = [
     "DigestMismatchError",
     "FormatVersionError",
     "HeaderTooLargeError",
+    "ImportRefused",
     "IncompatibleError",
+    "IndexMismatchError",
     "KeptFiles",
     "LibraryMismatchError",
+    "MissingShardsError",
     "LoadMode",
     "LocalStore",
     "Manifest",
@@ -79,7 +86,9 @@ __all__ = [
     "Unfreezable",
     "UnreachableError",
     "UnsupportedDtypeError",
+    "Weights",
     "freeze",
+    "open_weights",
     "read_format_version",
     "read_manifest",
     "reducer",

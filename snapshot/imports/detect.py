@@ -1,0 +1,36 @@
+"""What a source is, told from its first bytes and its name."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from snapshot.errors import ImportRefused
+from snapshot.imports.shard_index import INDEX_SUFFIX
+
+Format = Literal["huggingface", "safetensors", "torch", "gguf", "onnx"]
+
+_GGUF_MARK = b"GGUF"
+_ZIP_MARK, _PICKLE_MARK = b"PK\x03\x04", b"\x80"
+_OF_SUFFIX: dict[str, Format] = {
+    ".safetensors": "safetensors", ".onnx": "onnx", ".ort": "onnx", ".gguf": "gguf", ".pt": "torch", ".pth": "torch",
+    ".bin": "torch", ".ckpt": "torch",
+}  # fmt: skip
+_KNOWN = "it may be a Hugging Face model folder, *.safetensors, *.pt, *.pth, *.bin, *.gguf or *.onnx"
+
+
+def detect(source: Path) -> Format:
+    """Raises ImportRefused when there is nothing at `source`, or nothing that is known."""
+    if not source.exists():
+        where = f"{source} is a link to {os.readlink(source)}, which" if source.is_symlink() else str(source)
+        raise ImportRefused(f"{where} is not there", "download the model first, and name its folder or file")
+    if source.is_dir() or source.name.endswith(INDEX_SUFFIX):
+        return "huggingface"
+    with open(source, "rb") as file:
+        begin = file.read(len(_GGUF_MARK))
+    if begin == _GGUF_MARK:
+        return "gguf"
+    if source.suffix in _OF_SUFFIX:
+        return _OF_SUFFIX[source.suffix]
+    if begin == _ZIP_MARK or begin.startswith(_PICKLE_MARK):
+        return "torch"
+    raise ImportRefused(f"{source} is of no format that is known here", _KNOWN)

@@ -1,0 +1,141 @@
+"""A model folder as the Hugging Face hub has it: config, safetensors with or without an index, tokenizer files.
+
+Neither transformers nor torch is needed to read it. Only what the index names is read as weights, so that a stray
+copy beside the shards changes nothing. Links are followed, since the hub's own cache is made of them.
+"""
+
+import os
+from pathlib import Path
+
+from snapshot.errors import DamagedError, ImportRefused, UnsupportedDtypeError
+from snapshot.format import DTYPE_BITS, FILLER_PREFIX, Header
+from snapshot.imports.incoming import Incoming, Model, in_file, listed
+from snapshot.imports.order import load_order
+from snapshot.imports.shard_index import (
+    INDEX_SUFFIX,
+    check_present,
+    header_of,
+    read_headers,
+    read_index,
+    read_json_object,
+    refuse_several,
+)
+
+CONFIG_FILE = "config.json"
+_SINGLE = "model.safetensors"
+_SAFETENSORS = ".safetensors"
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt")
+_KEPT_SUFFIXES = frozenset({".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".vocab", ".bpe"})
+_MAX_KEPT_BYTES = 256 << 20
+_EMBEDDINGS, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+def read_folder(folder: Path) -> Model:
+    """Raises ImportRefused, DamagedError, UnsupportedDtypeError."""
+    config = read_json_object(folder / CONFIG_FILE) if os.path.lexists(folder / CONFIG_FILE) else None
+    headers, notes = _headers(folder)
+    tensors = _tensors(folder, headers)
+    kept, kept_notes = _kept(folder)
+    if config is None:
+        notes.append(f"{folder} has no {CONFIG_FILE}: what the weights belong to is not told")
+    return Model(
+        tensors=tensors,
+        aliases=_tied(config or {}, {tensor.name for tensor in tensors}),
+        files=kept,
+        config=config,
+        notes=(*notes, *kept_notes),
+    )
+
+
+def read_single(file: Path) -> Model:
+    """One safetensors file, without what lies beside it."""
+    return Model(_tensors(file.parent, {file.name: header_of(file)}))
+
+
+def _headers(folder: Path) -> tuple[dict[str, Header], list[str]]:
+    """The headers of the files that are the model, and notes on those that are not."""
+    names = sorted(os.listdir(folder))
+    files = [name for name in names if name.endswith(_SAFETENSORS)]
+    indexes = [name for name in names if name.endswith(INDEX_SUFFIX)]
+    if indexes:
+        chosen = _SINGLE.removesuffix(_SAFETENSORS) + INDEX_SUFFIX
+        if len(indexes) > 1 and chosen not in indexes:
+            raise refuse_several(folder, indexes)
+        index = read_index(folder / (chosen if chosen in indexes else indexes[0]))
+        check_present(index)
+        headers = read_headers(index)
+        return headers, _notes(index.path, headers, [file for file in files if file not in headers], index.total_bytes)
+    if not files:
+        raise _no_weights(folder, names)
+    if len(files) > 1 and _SINGLE not in files:
+        raise refuse_several(folder, files)
+    file = _SINGLE if _SINGLE in files else files[0]
+    strays = [other for other in files if other != file]
+    return {file: header_of(folder / file)}, _notes(folder / file, {}, strays, None)
+
+
+def _notes(path: Path, headers: dict[str, Header], strays: list[str], total_bytes: int | None) -> list[str]:
+    notes = []
+    if strays:
+        notes.append(f"not read, since {path.name} does not name it: {listed(strays)}")
+    found = sum(header.file_bytes - header.data_start for header in headers.values())
+    if total_bytes is not None and total_bytes != found:
+        notes.append(f"{path.name} says {total_bytes} bytes of tensors, its files hold {found}")
+    return notes
+
+
+def _no_weights(folder: Path, names: list[str]) -> ImportRefused:
+    pickled = [name for name in names if name.endswith(_PICKLED)]
+    if len(pickled) == 1:
+        then = f"faas snapshot import {folder / pickled[0]} reads that file, without running code of it"
+        return ImportRefused(f"{folder} has its weights in {pickled[0]} alone, a pickle", then)
+    if pickled:
+        then = "save the model again as safetensors (save_pretrained does), or import the files one by one"
+        return ImportRefused(f"{folder} has its weights in pickles alone: {listed(pickled)}", then)
+    if other := [name for name in names if name.endswith((".gguf", ".onnx", ".ort"))]:
+        return ImportRefused(f"{folder} is no model folder; it holds {listed(other)}", f"name the file: {other[0]}")
+    return ImportRefused(
+        f"{folder} holds no weights: neither *.safetensors nor *{INDEX_SUFFIX}", "name the folder or file that does"
+    )
+
+
+def _tensors(folder: Path, headers: dict[str, Header]) -> tuple[Incoming, ...]:
+    found: dict[str, Incoming] = {}
+    for file, header in headers.items():
+        for name, entry in header.entries.items():
+            if name.startswith(FILLER_PREFIX):
+                continue
+            if entry.dtype not in DTYPE_BITS:
+                raise UnsupportedDtypeError(
+                    f"{folder / file}: tensor {name!r} is {entry.dtype}, which is not known here"
+                )
+            begin, end = entry.data_offsets
+            pieces = in_file(folder / file, header.data_start + begin, end - begin)
+            found[name] = Incoming(name, entry.dtype, entry.shape, pieces)
+    return tuple(found[name] for name in load_order(found))
+
+
+def _tied(config: dict[str, object], names: set[str]) -> dict[str, str]:
+    """The output head of a language model that shares its embeddings: files leave it out, modules want it."""
+    if config.get("tie_word_embeddings") is True and _EMBEDDINGS in names and _HEAD not in names:
+        return {_HEAD: _EMBEDDINGS}
+    return {}
+
+
+def _kept(folder: Path) -> tuple[dict[str, Path | bytes], list[str]]:
+    """Configuration and tokenizer files, those of the folders just below too. Raises DamagedError for dead links."""
+    kept: dict[str, Path | bytes] = {}
+    code = []
+    for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
+        name = path.relative_to(folder).as_posix()
+        if name.startswith(".") or "/." in name or name.endswith(".index.json"):
+            continue
+        if path.suffix == ".py":
+            code.append(name)
+        if path.suffix not in _KEPT_SUFFIXES:
+            continue
+        if path.is_symlink() and not path.exists():
+            raise DamagedError(path, f"is a link to {os.readlink(path)}, which is not there")
+        if path.is_file() and path.stat().st_size <= _MAX_KEPT_BYTES:
+            kept[name] = path
+    return kept, [f"not kept, since it is code: {listed(code)}"] if code else []
