@@ -94,14 +94,16 @@ def _partials(store: LocalStore, now: float) -> Iterator[Holder]:
     for path in store.blobs.partials():
         with contextlib.suppress(FileNotFoundError):
             last_used = path.stat().st_mtime
+            is_written = store.blobs.is_being_written(path)
+            is_stale = now - last_used > STALE_PARTIAL_S
             yield Holder(
                 kind="partial",
                 path=path,
                 digest=path.name,
                 last_used=last_used,
                 files=_files([path]),
-                must_go=LEFT_BEHIND if now - last_used > STALE_PARTIAL_S else None,
-                must_stay=BEING_WRITTEN if store.blobs.is_being_written(path) else None,
+                must_go=LEFT_BEHIND if is_stale and not is_written else None,
+                must_stay=BEING_WRITTEN if is_written else None,
             )
 
 
