@@ -107,6 +107,11 @@ def loader_for(paths: Sequence[Path], asked: LoadMode, *, background: bool = Tru
     background: whether a thread may still be reading ahead when a file has been loaded
     Raises SizeMismatchError when one of them cannot be opened, NotEnoughMemoryError as `decide` does.
     """
+    return FileLoader(decide(asked, facts_of(paths)), ReadAhead(background=background))
+
+
+def facts_of(paths: Sequence[Path]) -> Facts:
+    """What there is to know of files that lie in one place. Raises SizeMismatchError when one cannot be opened."""
     num_bytes = num_cached_bytes = 0
     for path in paths:
         with opened(path) as descriptor:
@@ -114,5 +119,4 @@ def loader_for(paths: Sequence[Path], asked: LoadMode, *, background: bool = Tru
             num_bytes += size
             num_cached_bytes += cached_bytes(descriptor, size)
     kind = kind_of(paths[0]) if paths else "local"
-    plan = decide(asked, Facts(kind, num_bytes, num_cached_bytes, available_bytes()))
-    return FileLoader(plan, ReadAhead(background=background))
+    return Facts(kind, num_bytes, num_cached_bytes, available_bytes())

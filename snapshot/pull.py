@@ -119,10 +119,10 @@ class Pulling:
         given it only when it is here. Kept files and devices are read at once, so that where there are any, the whole
         snapshot is waited for first. Raises what `snapshot.thaw` does, and the error that ended the pull.
         """
-        from snapshot.thaw import thaw
+        from snapshot.thaw import goes_to_devices, thaw
         from snapshot.watching import Watching
 
-        if self.manifest.files or options.get("device") is not None:
+        if self.manifest.files or goes_to_devices(self.manifest, options.get("device")):
             folder = self._into.folder(self.finish())
             return thaw(folder, expect_digest=self.manifest.digest, **options)
         self._arrivals.wait_file(self.manifest.skeleton.digest)

@@ -85,13 +85,14 @@ def thaw(
         if expect_digest is not None and manifest.digest != expect_digest:
             raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
         _check_environment(manifest)
-    with clock.phase("map"):
-        shards = [folder / shard.file for shard in manifest.shards]
-        memory = load_tensors(folder, manifest, loader or loader_for(shards, load, background=background))
-        for record in manifest.files:
-            with opened(folder / record.file, record.num_bytes):
-                pass
-    with _devices(folder, manifest, device) as devices:
+    with _devices(folder, manifest, device, load) as devices:
+        with clock.phase("map"):
+            left = [folder / shard.file for shard in manifest.shards if devices is None or shard not in devices.shards]
+            loader = loader or loader_for(left, load, background=background)
+            memory = load_tensors(folder, manifest, devices.beside(loader) if devices else loader)
+            for record in manifest.files:
+                with opened(folder / record.file, record.num_bytes):
+                    pass
         with clock.phase("skeleton"):
             skeleton = _read_skeleton(folder, manifest.skeleton)
         with clock.phase("rebuild"), reducers.threads(num_threads), _no_collection():
@@ -137,16 +138,21 @@ def _check_environment(manifest: Manifest) -> None:
         raise LibraryMismatchError(differing)
 
 
+def goes_to_devices(manifest: Manifest, device: "str | Device | None") -> bool:
+    """Whether a thaw to `device`, or without one to where tensors were, is to others than the CPU."""
+    return any(view.device is not None for view in manifest.views) if device is None else device != "cpu"
+
+
 def _devices(
-    folder: Path, manifest: Manifest, device: "str | Device | None"
+    folder: Path, manifest: Manifest, device: "str | Device | None", load: LoadMode
 ) -> "contextlib.AbstractContextManager[DeviceTensors | None]":
-    """What is on its way to devices from here on; None when all tensors are and stay on the CPU."""
-    if device is None and all(view.device is None for view in manifest.views):
+    """What is on its way to devices from here on; None when all tensors go to the CPU."""
+    if not goes_to_devices(manifest, device):
         return contextlib.nullcontext()
     # Local: thread pools and torch are nothing to those who stay on the CPU.
     from snapshot.device.loading import to_devices
 
-    return to_devices(folder, manifest, device)
+    return to_devices(folder, manifest, device, load=load)
 
 
 def load_tensors(folder: Path, manifest: Manifest, loader: Loader) -> list[memoryview]:

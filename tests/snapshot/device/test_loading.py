@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import snapshot
-from snapshot.device.loading import to_devices
+from snapshot.device.loading import reads_direct, to_devices
 from snapshot.errors import DeviceError, DeviceMissingError, SizeMismatchError, ThawError
-from snapshot.manifest import MANIFEST_FILE, read_manifest
+from snapshot.loader import Facts, LoadMode
+from snapshot.manifest import MANIFEST_FILE, Shard, read_manifest
 from tests.snapshot.device.fakes import FakeDevice, content_of
 
 
@@ -154,6 +155,42 @@ def test_a_graph_that_cannot_be_rebuilt_gives_the_load_up(tmp_path: Path, monkey
         snapshot.thaw(tmp_path / "s", device=device)
     assert device.num_blocks == 0
     assert device.calls[-1] == "release_pinned"
+
+
+class Counting:
+    """Reads shards, and says which."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+
+    def shard(self, path: Path, shard: Shard) -> memoryview:
+        self.files.append(shard.file)
+        return memoryview(bytearray(path.read_bytes()))
+
+
+def test_what_goes_to_a_device_whole_is_not_read_on_the_cpu_too(tmp_path: Path) -> None:
+    snapshot.freeze([torch.ones(50_000), np.ones(50_000), torch.ones(50_000)], tmp_path / "s", shard_bytes=300_000)
+    manifest = read_manifest(tmp_path / "s")
+    counting = Counting()
+    thawed = snapshot.thaw(tmp_path / "s", device=FakeDevice(), loader=counting)
+    assert len(manifest.shards) == 3
+    assert counting.files == [manifest.shards[1].file]
+    assert [float(part.sum()) for part in thawed.state] == [50_000] * 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "num_cached_bytes", "is_direct"),
+    [("auto", 0, True), ("auto", 60, False), ("direct", 100, True), ("read", 0, False), ("map", 0, False)],
+)
+def test_what_is_cold_and_larger_than_memory_is_read_past_the_page_cache(
+    asked: LoadMode, num_cached_bytes: int, is_direct: bool
+) -> None:
+    facts = Facts("local", num_bytes=100, cached_bytes=num_cached_bytes, available_bytes=50)
+    assert reads_direct(asked, facts) == is_direct
+
+
+def test_direct_reads_bring_the_same(folder: Path) -> None:
+    same(state(), snapshot.thaw(folder, device=FakeDevice(), load="direct").state)
 
 
 def test_a_shard_that_is_gone(folder: Path) -> None:
