@@ -3,6 +3,8 @@
 Numpy is imported inside the functions: a graph without arrays is thawed without it.
 """
 
+import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from snapshot.errors import UnsupportedDtypeError
@@ -20,6 +22,9 @@ _STORED_DTYPES = {
     "|b1": "BOOL", "|u1": "U8", "|i1": "I8", "<u2": "U16", "<i2": "I16", "<u4": "U32", "<i4": "I32", "<u8": "U64",
     "<i8": "I64", "<f2": "F16", "<f4": "F32", "<f8": "F64", "<c8": "C64",
 }  # fmt: skip
+# Byte order, kind and size, and of times the unit: never a reference to an object, never a type within a type.
+_TYPE_STRING = re.compile(r"[<>|][biufcmMSUV][0-9]{1,10}(\[[0-9]{0,10}[A-Za-zμ]{1,2}(/[0-9]{1,10})?\])?")
+_PICKLING = ("__reduce__", "__reduce_ex__", "__setstate__", "__getstate__")
 _NUMPY_DTYPES = {stored: dtype for dtype, stored in _STORED_DTYPES.items()}
 
 
@@ -29,6 +34,28 @@ def is_plain(array: "Array") -> bool:
 
     dtype = array.dtype
     return not dtype.hasobject and not dtype.metadata and np.dtype(dtype.str) == dtype
+
+
+def is_bare_subclass(kind: type) -> bool:
+    """Whether `kind` is a subclass of numpy's array that pickles as arrays do, with attributes at most."""
+    numpy = sys.modules.get("numpy")
+    return (
+        numpy is not None
+        and issubclass(kind, numpy.ndarray)
+        and all(getattr(kind, name) is getattr(numpy.ndarray, name) for name in _PICKLING)
+    )
+
+
+def base_of(array: "Array") -> "Array":
+    """The same memory as an array of numpy's own class."""
+    import numpy as np
+
+    return array.view(np.ndarray)
+
+
+def as_subclass(array: "Array", kind: type["Array"]) -> "Array":
+    """The same memory as an array of class `kind`; what skeletons name for subclasses."""
+    return array.view(kind)
 
 
 def as_void(array: "Array") -> "Array":
@@ -48,6 +75,7 @@ def describe(array: "Array") -> Source:
         shape=array.shape,
         strides=array.strides,
         address=array.__array_interface__["data"][0],
+        read_only=not array.flags.writeable,
     )
 
 
@@ -86,10 +114,11 @@ def from_view(view: View, memory: memoryview) -> "Array":
     """
     import numpy as np
 
-    dtype = np.dtype(view.dtype)
-    if dtype.hasobject:
-        raise TypeError(f"{view.name!r} is said to hold objects ({view.dtype}), which no tensor can")
-    return np.ndarray(view.shape, dtype, memory, view.start, view.strides)
+    if not _TYPE_STRING.fullmatch(view.dtype):
+        raise TypeError(f"{view.name!r} is said to be of {view.dtype!r}, which is no type of plain numbers or text")
+    array: Array = np.ndarray(view.shape, np.dtype(view.dtype), memory, view.start, view.strides)
+    array.flags.writeable = not view.read_only
+    return array
 
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "Array":

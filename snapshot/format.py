@@ -27,6 +27,7 @@ MAX_HEAD_BYTES = _LENGTH_BYTES + MAX_HEADER_BYTES
 
 # Bits of one element. A type that is not listed is carried, its size unchecked, and refused when it is asked for.
 DTYPE_BITS = {
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
     "BOOL": 8,
     "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
     "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,

@@ -70,6 +70,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     dtype: numpy's type string or torch's name of the type
     shape: elements in each dimension; strides: bytes from one element to the next in each dimension
     start: bytes from the stored tensor's first byte to the view's first element
+    read_only: of an array, that it refuses to be written to
     requires_grad, device: as torch has them; no device is the CPU
     """
 
@@ -80,6 +81,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     shape: Shape
     strides: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)] | None = None
     start: Natural = 0
+    read_only: bool = False
     requires_grad: bool = False
     device: str | None = None
 

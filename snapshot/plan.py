@@ -45,6 +45,7 @@ class Source(msgspec.Struct, frozen=True):
     address: int
     device: str = "cpu"
     requires_grad: bool = False
+    read_only: bool = False
 
     @property
     def num_bytes(self) -> int:
@@ -196,6 +197,7 @@ def _view(source: Source, name: str, stored: Stored, index: int) -> View:
         shape=source.shape,
         strides=None if as_stored else source.strides,
         start=0 if stored.compacted else stored.lead + source.address - stored.address,
+        read_only=source.read_only,
         requires_grad=source.requires_grad,
         device=None if source.device == "cpu" else source.device,
     )

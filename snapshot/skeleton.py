@@ -16,16 +16,17 @@ from typing import Any
 
 import cloudpickle
 
-from snapshot import arrays, onnx_session, paths, tensors
+from snapshot import arrays, onnx_session, parametrized, paths, process_bound, tensors
 from snapshot.errors import Unfreezable
 from snapshot.export.module import itself
 from snapshot.plan import Source
-from snapshot.reducers import KeptFiles, Reducer, find_reducer, kept_folder
+from snapshot.reducers import KeptFiles, Reducer, find_reducer, kept_folder, set_attributes
 
 # Memory that an object offers out of band (as data frames do) stays in the pickle below this size.
 _MIN_BUFFER_BYTES = 1024
 _NOTHING: Mapping[int, object] = {}
 _BUILT_IN: dict[str, Reducer] = {
+    **process_bound.REDUCERS,
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
 }
 
@@ -89,11 +90,15 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return arrays.with_dtype, (_Bare(arrays.as_void(one), arrays.describe), one.dtype)
             if not _is_array(one) and tensors.is_plain(one):
                 bare = _Bare(one, tensors.describe)
-                return tensors.same, (bare,), one.__dict__, None, None, tensors.set_attributes
+                return tensors.same, (bare,), one.__dict__, None, None, set_attributes
         elif tensors.is_typed_storage(one):
             return tensors.typed_storage, (one._untyped_storage, one.dtype)
         elif reduce := find_reducer(kind, _BUILT_IN):
             return reduce(one)
+        elif arrays.is_bare_subclass(kind):
+            return arrays.as_subclass, (arrays.base_of(one), kind), one.__dict__, None, None, set_attributes
+        elif parametrized.is_parametrized(one):
+            return parametrized.reduce_module(one)
         return super().reducer_override(one)
 
     def _meet(self, module: str) -> None:
@@ -160,8 +165,11 @@ def _unfreezable(state: object, error: Exception) -> Unfreezable:
 
 
 def _take_apart(one: object) -> object:
-    reduce = find_reducer(type(one), _BUILT_IN)
-    return reduce(one) if reduce else one.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    if reduce := find_reducer(type(one), _BUILT_IN):
+        return reduce(one)
+    if parametrized.is_parametrized(one):
+        return parametrized.reduce_module(one)
+    return one.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 def _attempt(part: object) -> Exception | None:

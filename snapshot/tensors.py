@@ -99,11 +99,6 @@ def same(tensor: "torch.Tensor") -> "torch.Tensor":
     return tensor
 
 
-def set_attributes(tensor: "torch.Tensor", attributes: dict[str, object]) -> None:
-    """What skeletons name to give a tensor its attributes back."""
-    tensor.__dict__.update(attributes)
-
-
 def c_order_bytes(tensor: "torch.Tensor") -> memoryview:
     """A copy of the elements in C order, as bytes."""
     import torch
@@ -135,10 +130,15 @@ def storage_on(memory: memoryview, device: str) -> "torch.UntypedStorage":
 
 
 def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
-    """The tensor or parameter that `view` describes, in `storage`. Raises ValueError when it does not fit."""
+    """The tensor or parameter that `view` describes, in `storage`.
+
+    Raises ValueError when it does not fit, and UnsupportedDtypeError when torch has no such type.
+    """
     import torch
 
-    dtype: torch.dtype = getattr(torch, view.dtype)
+    dtype = getattr(torch, view.dtype, None)
+    if not isinstance(dtype, torch.dtype):
+        raise UnsupportedDtypeError(f"tensor {view.name!r} is {view.dtype}, which this torch does not have")
     item_bytes = dtype.itemsize
     strides = c_strides(view.shape, item_bytes) if view.strides is None else view.strides
     last = sum((size - 1) * stride for size, stride in zip(view.shape, strides, strict=True))
@@ -173,8 +173,14 @@ def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryvie
 
 
 def from_storage(name: str, dtype: str, shape: tuple[int, ...], storage: "torch.UntypedStorage") -> "torch.Tensor":
-    """A stored tensor whose bytes are in `storage`, as torch has it. Raises UnsupportedDtypeError."""
-    if dtype not in _TORCH_DTYPES:
+    """A stored tensor whose bytes are in `storage`, as torch has it. Raises UnsupportedDtypeError.
+
+    Torch packs two 4-bit floats into an element, so the last dimension is half as long there.
+    """
+    torch_dtype = _TORCH_DTYPES.get(dtype)
+    if dtype == "F4" and shape and shape[-1] % 2 == 0:
+        torch_dtype, shape = "float4_e2m1fn_x2", (*shape[:-1], shape[-1] // 2)
+    if torch_dtype is None:
         raise UnsupportedDtypeError(f"tensor {name!r} is {dtype}, which torch cannot express here: read its bytes")
-    view = View(tensor=0, form="torch", name=name, dtype=_TORCH_DTYPES[dtype], shape=shape)
+    view = View(tensor=0, form="torch", name=name, dtype=torch_dtype, shape=shape)
     return from_view(view, storage)

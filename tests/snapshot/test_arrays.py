@@ -48,6 +48,44 @@ def test_st_02_every_order_and_type_comes_back_equal(roundtrip: Roundtrip, case:
     np.testing.assert_array_equal(back, array)
 
 
+def test_a_read_only_array_comes_back_read_only_and_the_one_it_views_does_not(roundtrip: Roundtrip) -> None:
+    whole = np.arange(20.0)
+    fixed = whole[::2]
+    records = np.array([(1, 2.5)], dtype=[("a", "u1"), ("b", "<f8")])
+    fixed.flags.writeable = records.flags.writeable = False
+    back = roundtrip({"whole": whole, "fixed": fixed, "records": records})
+    assert back["whole"].flags.writeable
+    assert not back["fixed"].flags.writeable
+    assert not back["records"].flags.writeable
+    back["whole"][2] = -1.0
+    assert back["fixed"][1] == -1.0
+    with pytest.raises(ValueError, match="read-only"):
+        back["fixed"][0] = 1.0
+
+
+class Labelled(np.ndarray):
+    """An array with an attribute."""
+
+    label: str
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_the_memory_of_subclasses_is_mapped_and_their_attributes_come_back(tmp_path: Path) -> None:
+    labelled = np.arange(6000.0).view(Labelled)
+    labelled.label = "six"
+    records = np.rec.array(np.zeros(1000, [("a", "<f4"), ("b", "<i4")]))
+    manifest = snapshot.freeze([labelled, np.matrix(np.eye(50)), records, labelled], tmp_path / "s")
+    assert manifest.skeleton.num_bytes < 2000
+    back, matrix, rec, again = snapshot.thaw(tmp_path / "s").state
+    assert type(back) is Labelled
+    assert (back.label, back.sum(), again is back) == ("six", labelled.sum(), True)
+    assert type(matrix) is np.matrix
+    assert (matrix * matrix == np.eye(50)).all()
+    assert type(rec) is np.recarray
+    assert rec.a.dtype == np.float32
+    assert rec.b.sum() == 0
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_st_02_any_view_of_any_array_comes_back_equal(

@@ -8,6 +8,7 @@ from snapshot import BadHeaderError, TensorFile, UnsupportedDtypeError
 from snapshot.format import Placement, lay_out, write_file
 
 BF16, F8, F4 = b"\x80\x3f\x00\x40", b"\x38\x40", b"\x21\x43"
+SIX, NEW = b"\x01\x02\x03", b"\x09\x08\x07\x06\x05"
 
 
 @pytest.fixture
@@ -16,11 +17,13 @@ def checkpoint(tmp_path: Path) -> Path:
         Placement("b", "BF16", (2,), 4),
         Placement("e", "F8_E4M3", (2,), 2),
         Placement("four", "F4", (4,), 2),
+        Placement("six", "F6_E2M3", (4,), 3),
+        Placement("new", "F3_X", (7, 7), 5),
         Placement("f", "F32", (2, 2), 16),
     ]
     path = tmp_path / "c.safetensors"
     with open(path, "wb") as file:
-        write_file(file, lay_out(placements), [[BF16], [F8], [F4], [np.arange(4, dtype="f4").tobytes()]])
+        write_file(file, lay_out(placements), [[BF16], [F8], [F4], [SIX], [NEW], [np.arange(4, dtype="f4").tobytes()]])
     return path
 
 
@@ -32,7 +35,7 @@ def test_st_03_small_floats_are_themselves(checkpoint: Path) -> None:
     assert TensorFile(checkpoint).tensor("e").float().tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("b", "BF16"), ("e", "F8_E4M3"), ("four", "F4")])
+@pytest.mark.parametrize(("name", "dtype"), [("b", "BF16"), ("e", "F8_E4M3"), ("four", "F4"), ("six", "F6_E2M3")])
 def test_st_03_without_torch_they_are_a_named_error_and_the_others_load(
     checkpoint: Path, name: str, dtype: str
 ) -> None:
@@ -44,10 +47,18 @@ def test_st_03_without_torch_they_are_a_named_error_and_the_others_load(
 
 def test_st_03_an_unknown_type_is_a_named_error_and_its_bytes_are_there(checkpoint: Path) -> None:
     file = TensorFile(checkpoint)
-    with pytest.raises(UnsupportedDtypeError, match="tensor 'four' is F4"):
-        file.tensor("four")
-    assert bytes(file.memory("four")) == F4
+    for name, dtype, content in (("six", "F6_E2M3", SIX), ("new", "F3_X", NEW)):
+        with pytest.raises(UnsupportedDtypeError, match=f"tensor '{name}' is {dtype}"):
+            file.tensor(name)
+        assert bytes(file.memory(name)) == content
     assert torch.equal(file.tensor("f"), torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+
+
+def test_st_03_four_bit_floats_come_in_pairs(checkpoint: Path) -> None:
+    pairs = TensorFile(checkpoint).tensor("four")
+    assert pairs.dtype == torch.float4_e2m1fn_x2
+    assert pairs.shape == (2,)
+    assert bytes(pairs.view(torch.uint8).numpy()) == F4
 
 
 def test_st_03_written_again_it_is_the_same_file(checkpoint: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import copy
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ def test_every_type_comes_back_as_itself(roundtrip: Roundtrip, dtype: torch.dtyp
     assert same_bytes(state["tensor"], tensor)
     assert state["none"].shape == (3, 0)
     assert state["one"].shape == ()
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_complex_halves_come_back_as_themselves(roundtrip: Roundtrip) -> None:
+    tensor = torch.arange(96, dtype=torch.uint8).view(torch.complex32)
+    back = roundtrip(tensor)
+    assert back.dtype == torch.complex32
+    assert same_bytes(back, tensor)
 
 
 def test_types_that_the_format_knows_are_named_for_other_readers(tmp_path: Path) -> None:
@@ -236,6 +245,68 @@ def test_a_tensor_whose_memory_was_freed_is_refused_by_path(tmp_path: Path) -> N
 
 
 def test_a_module_that_torch_itself_refuses_is_refused_by_path(tmp_path: Path) -> None:
-    module = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)))
-    with pytest.raises(snapshot.Unfreezable, match=r"^state\['net'\]\._modules\['0'\]: .*parametrized"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = nn.Sequential(torch.jit.script(nn.Linear(3, 4)))
+    with pytest.raises(snapshot.Unfreezable, match=r"^state\['net'\]\._modules\['0'\].*: .*serialize"):
         snapshot.freeze({"net": module}, tmp_path / "s")
+
+
+def test_buffers_come_back_and_stay_out_of_the_state_dict_where_they_were(roundtrip: Roundtrip) -> None:
+    module = nn.BatchNorm1d(4)
+    module.register_buffer("scratch", torch.arange(3.0), persistent=False)
+    module(torch.randn(8, 4))
+    back = roundtrip(module)
+    assert list(back.state_dict()) == list(module.state_dict())
+    assert torch.equal(back.scratch, module.scratch)
+    assert back.num_batches_tracked == 1
+    assert torch.equal(back.running_mean, module.running_mean)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of torch, of its own ways
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.float16], ids=str)
+def test_dynamically_quantised_modules_answer_as_before(roundtrip: Roundtrip, dtype: torch.dtype) -> None:
+    module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(8, 4)), {nn.Linear}, dtype=dtype)
+    x = torch.randn(3, 8)
+    back = roundtrip(module)
+    assert torch.equal(back(x), module(x))
+    assert type(back[0]) is type(module[0])
+
+
+class Scaled(torch.Tensor):
+    """A tensor that wraps others, as quantisation libraries make them."""
+
+    @staticmethod
+    def __new__(cls, values: torch.Tensor, scale: torch.Tensor) -> "Scaled":
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=scale.dtype)
+
+    def __init__(self, values: torch.Tensor, scale: torch.Tensor) -> None:
+        self.values_, self.scale = values, scale
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["values_", "scale"], None
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner: dict[str, torch.Tensor], _: None, *sizes: object) -> "Scaled":
+        return cls(inner["values_"], inner["scale"])
+
+    def full(self) -> torch.Tensor:
+        return self.values_.to(self.scale.dtype) * self.scale
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.detach.default:
+            return Scaled(args[0].values_, args[0].scale)
+        full = [arg.full() if isinstance(arg, Scaled) else arg for arg in args]
+        return func(*full, **(kwargs or {}))
+
+
+def test_a_tensor_that_wraps_others_keeps_its_class_and_its_parts_are_mapped(tmp_path: Path) -> None:
+    linear = nn.Linear(64, 32, bias=False)
+    linear.weight = nn.Parameter(Scaled(torch.randint(-9, 9, (32, 64), dtype=torch.int8), torch.rand(32, 1)), False)
+    manifest = snapshot.freeze(linear, tmp_path / "s")
+    assert {tensor.dtype for shard in manifest.shards for tensor in shard.tensors} == {"I8", "F32"}
+    back = snapshot.thaw(tmp_path / "s").state
+    x = torch.randn(3, 64)
+    assert isinstance(back.weight, Scaled)
+    assert torch.equal(back(x), linear(x))

@@ -10,10 +10,16 @@ import pytest
 import snapshot
 
 
+def held_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class Client:
     def __init__(self) -> None:
         self.url = "http://host"
-        self._lock = threading.Lock()
+        self._lock = held_lock()
 
 
 class Slotted:
@@ -35,7 +41,7 @@ class Stateful:
         self.kept = 1
 
     def __getstate__(self) -> dict[str, object]:
-        return {"made": [threading.Lock()]}
+        return {"made": [held_lock()]}
 
 
 class Key:
@@ -49,23 +55,23 @@ class Refuses:
 
 def loop() -> Node:
     root = Node()
-    root.children = [Node(parent=root), Node(parent=root, resource=threading.Lock())]
+    root.children = [Node(parent=root), Node(parent=root, resource=held_lock())]
     return root
 
 
 def closure() -> Callable[[], object]:
-    lock = threading.Lock()
+    lock = held_lock()
     return lambda: lock
 
 
 def default() -> Callable[..., object]:
-    lock = threading.Lock()
+    lock = held_lock()
     return lambda it=lock: it
 
 
-LOCK = "cannot pickle '_thread.lock' object"
+LOCK = "it is held"
 CASES: dict[str, tuple[Callable[[], Any], str, str]] = {
-    "the state itself": (threading.Lock, "state", LOCK),
+    "the state itself": (held_lock, "state", LOCK),
     "an attribute": (lambda: {"dict": Client()}, "state['dict']._lock", LOCK),
     "an attribute of an attribute": (lambda: {"a": Slotted(Client())}, "state['a'].inner._lock", LOCK),
     "a list's item": (lambda: [1, (2, [Client()])], "state[1][1][0]._lock", LOCK),
