@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from faas.function import Function, endpoint, inference_function
     from faas.messages import END, Context
     from faas.spec import Batching, Calls, Resources, Scaling, Snapshot
+    from faas.weights import open_weights
 
 _HOMES = {
     "arrays": ("Array",),
@@ -26,6 +27,7 @@ _HOMES = {
     "function": ("Function", "endpoint", "inference_function"),
     "messages": ("END", "Context"),
     "spec": ("Batching", "Calls", "Resources", "Scaling", "Snapshot"),
+    "weights": ("open_weights",),
 }
 _HOME_OF = {name: f"faas.{module}" for module, names in _HOMES.items() for name in names}
 
@@ -44,6 +46,7 @@ __all__ = [
     "Snapshot",
     "endpoint",
     "inference_function",
+    "open_weights",
 ]
 
 

@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from faas.cli.listing import size
 from faas.clock import Clock, monotonic
 
 Step = Callable[[str], None]
+Bytes = Callable[[int, int], None]
+"""Takes the bytes that are done, and all that there are."""
+
+_SAID_AT = 0.25
+"""Where a bar cannot be drawn, a line says each further part of this size that is done."""
 
 
 @contextlib.contextmanager
@@ -59,6 +65,41 @@ def of_time(text: str, seconds: float) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=2, transient=True) as bar:
         bar.add_task(text, total=seconds)
         yield
+
+
+@contextlib.contextmanager
+def of_bytes(text: str) -> Iterator[Bytes]:
+    """Give a function that shows how many bytes are done: a bar with speed on a terminal, a few lines elsewhere."""
+    if not sys.stderr.isatty():
+        _say(text)
+        yield _in_quarters(text)
+        return
+    from rich.console import Console  # rich is for terminals alone
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _in_quarters(text: str) -> Bytes:
+    said = 0
+
+    def show(done: int, total: int) -> None:
+        nonlocal said
+        parts = int(done / total / _SAID_AT) if total else 0
+        if parts > said:
+            said = parts
+            _say(f"{text}: {size(done)} of {size(total)}")
+
+    return show
 
 
 def _done(text: str, begun: float, ended: float) -> str:

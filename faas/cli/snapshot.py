@@ -10,13 +10,14 @@ import click
 
 import snapshot
 from faas import names
-from faas.cli import listing, progress
+from faas.cli import listing, progress, snapshot_import
 from faas.cli import store as stores
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import duration, size
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare
 from snapshot.manifest import MANIFEST_FILE
+from snapshot.store import is_name
 
 
 @click.group()
@@ -24,15 +25,24 @@ def command() -> None:
     """Create, inspect and verify snapshots: what setup() left, kept so that an instance need not run it."""
 
 
+command.add_command(snapshot_import.command)
+
+
 @command.command()
 @click.argument("target")
 @click.option("--force", is_flag=True, help="Make it again, also where nothing has changed.")
+@click.option(
+    "--export",
+    type=click.Choice(["onnx", "aoti", "none"]),
+    help="Keep torch modules in a form that starts sooner: onnx needs no torch, aoti is compiled. It stays so when the "
+    "snapshot is made again.",
+)
 @stores.option
 @listing.option
-def create(target: str, force: bool, store: Path | None, as_json: bool) -> None:
+def create(target: str, force: bool, export: str | None, store: Path | None, as_json: bool) -> None:
     """Set up the functions of TARGET, freeze what that left, and check that it thaws to the same."""
     with progress.steps() as step:
-        made = asyncio.run(prepare(target, stores.root(store), progress=step, force=force))
+        made = asyncio.run(prepare(target, stores.root(store), progress=step, force=force, export=export))
     listing.show(
         [_row(preparation) for preparation in made],
         {
@@ -41,6 +51,7 @@ def create(target: str, force: bool, store: Path | None, as_json: bool) -> None:
             "setup": lambda row: duration(row["setup_s"]),
             "thaw": lambda row: duration(row["thaw_s"]) if row["snapshot"] else None,
             "compared": lambda row: "yes" if row["compared"] else "no",
+            "export": lambda row: row["export"],
             "snapshot": lambda row: row["snapshot"],
         },
         as_json=as_json,
@@ -51,6 +62,11 @@ def create(target: str, force: bool, store: Path | None, as_json: bool) -> None:
             raise Failure(
                 f"{preparation.name} has no snapshot, its instances run setup(): {preparation.reason}",
                 "it can be served as it is; to have one, change what the reason names",
+            )
+        if preparation.export_reason is not None:
+            raise Failure(
+                f"{preparation.name} is not exported, its instances run torch: {preparation.export_reason}",
+                "it can be served as it is; to have it exported, change what the reason names",
             )
 
 
@@ -94,12 +110,23 @@ def _find(name: str, root: Path) -> tuple[Preparation | None, Path | None]:
         return None, Path(name)
     preparations = Preparations(root)
     found = preparations.read(names.label(name))
+    if found is None and is_name(name) and (imported := _latest(name, root)) is not None:
+        return None, imported
     if found is None:
         known = [preparation.name for preparation in preparations.all()]
         near = names.suggestion(name, known) or (f"; it has: {', '.join(known)}" if known else "")
         what = f"{root} has nothing of a function {name!r}{near}"
         raise Failure(what, "faas snapshot create TARGET makes it", CALL_WAS_WRONG)
     return found, None if found.snapshot is None else Path(found.snapshot)
+
+
+def _latest(name: str, root: Path) -> Path | None:
+    """Return the folder of the latest snapshot that the store has under a name, of an imported model for one."""
+    store = snapshot.LocalStore(root)
+    try:
+        return store.folder(store.find(name))
+    except snapshot.SnapshotNotFoundError:
+        return None
 
 
 def _row(made: Preparation) -> dict[str, Any]:
@@ -112,6 +139,10 @@ def _row(made: Preparation) -> dict[str, Any]:
         "digest": made.digest,
         "reason": made.reason,
         "compared": made.compared,
+        "export": made.export,
+        "export_reason": made.export_reason,
+        "without": list(made.later),
+        "imported_late": made.late,
         "stale": made.stale(),
         "state_bytes": made.state_bytes,
         "setup_s": made.setup_s,
