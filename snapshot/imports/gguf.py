@@ -82,6 +82,8 @@ def _kind(path: Path, name: str, tensor: GgufTensor, file_bytes: int) -> "gguf.G
 def _row_bytes(tensor: GgufTensor, kind: "gguf.GGMLQuantizationType") -> int:
     from gguf.constants import GGML_QUANT_SIZES  # loaded by now
 
+    block: int
+    block_bytes: int
     block, block_bytes = GGML_QUANT_SIZES[kind]
     return tensor.shape[-1] // block * block_bytes
 
