@@ -15,9 +15,9 @@ from snapshot.mapped import FileId
 
 Kind = Literal["snapshot", "partial", "blob", "leftover"]
 
-NO_BUDGET = "there is no budget"
+NO_BUDGET = "has no budget to fit into"
 WITHIN_BUDGET = "fits into the budget"
-LEAST_RECENTLY_USED = "used the longest ago"
+LEAST_RECENTLY_USED = "was used the longest ago"
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,8 +27,8 @@ UNSEEN_SPARE_S = 3600.0
 STALE_PARTIAL_S = 86400.0
 
 BEING_WRITTEN = "is being written"
-LEFT_BEHIND = "left by a process that died"
-NOT_HELD = "no snapshot has it"
+LEFT_BEHIND = "was left by a process that died"
+NOT_HELD = "is in no snapshot"
 USED_MEANWHILE = "was used meanwhile"
 
 
