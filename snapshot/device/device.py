@@ -53,10 +53,10 @@ class Device(Protocol):
         """Block this thread until the event is reached. Raises DeviceError when the device has failed."""
 
     def drain(self) -> None:
-        """Block until all that was issued is done; pinned memory may go afterwards."""
+        """Block until all that was issued is done; pinned memory may go afterwards. Raises DeviceError."""
 
     def release_pinned(self) -> None:
-        """Give pinned memory that nobody uses any more back to the system."""
+        """Give pinned memory that nobody uses any more back to the system. Raises DeviceError."""
 
 
 def open_device(name: str) -> Device:

@@ -6,26 +6,35 @@ from typing import TYPE_CHECKING, cast
 
 from snapshot.device.device import Device, open_device
 from snapshot.device.layout import Span
+from snapshot.device.loading import reads_direct
 from snapshot.device.transfer import Source, Transfer
 from snapshot.errors import BadHeaderError, ThawError
 from snapshot.format import FILLER_PREFIX, Entry, Header, read_header
+from snapshot.loader import LoadMode, facts_of
 from snapshot.mapping import opened
 
 if TYPE_CHECKING:
     import torch
 
 
-def load_files(paths: Sequence[Path], device: str | Device = "cuda") -> dict[str, "torch.Tensor"]:
+def load_files(
+    paths: Sequence[Path], device: str | Device = "cuda", *, load: LoadMode = "auto"
+) -> dict[str, "torch.Tensor"]:
     """All tensors of `paths` by name, on the device.
 
+    load: "direct" reads past the page cache, and so does "auto" when what is cold does not fit in memory
     Raises BadHeaderError, SizeMismatchError, UnsupportedDtypeError, DeviceError.
     """
-    with _Files(paths, device) as files:
+    with _Files(paths, device, load) as files:
         return files.tensors()
 
 
 def load_module(
-    build: Callable[[], "torch.nn.Module"], paths: Sequence[Path], device: str | Device = "cuda"
+    build: Callable[[], "torch.nn.Module"],
+    paths: Sequence[Path],
+    device: str | Device = "cuda",
+    *,
+    load: LoadMode = "auto",
 ) -> "torch.nn.Module":
     """The module that `build` makes, with the parameters and buffers of `paths`.
 
@@ -35,7 +44,7 @@ def load_module(
     # Local: torch, which this package is imported without.
     import torch
 
-    with _Files(paths, device) as files:
+    with _Files(paths, device, load) as files:
         with torch.device("meta"):
             module = build()
         try:
@@ -54,8 +63,9 @@ def load_module(
 class _Files:
     """Files on their way to a device."""
 
-    def __init__(self, paths: Sequence[Path], device: str | Device) -> None:
+    def __init__(self, paths: Sequence[Path], device: str | Device, load: LoadMode) -> None:
         self._entries: dict[str, tuple[int, int, Entry]] = {}
+        self._direct = reads_direct(load, facts_of(paths))
         sources: list[Source] = []
         for number, path in enumerate(paths):
             with opened(path) as descriptor:
@@ -79,7 +89,7 @@ class _Files:
             self._entries[name] = (number, len(spans), entry)
             begin, end = entry.data_offsets
             spans.append(Span(header.data_start + begin, end - begin))
-        return Source(path, header.file_bytes, tuple(spans))
+        return Source(path, header.file_bytes, tuple(spans), self._direct)
 
     def tensors(self) -> dict[str, "torch.Tensor"]:
         """All of them by name, once all are there."""

@@ -47,7 +47,7 @@ class DeviceTensors:
         return None if place is None else cast("torch.UntypedStorage", self._loads[device].part(*place))
 
     def beside(self, loader: Loader) -> Loader:
-        """A loader of all shards: those that hold nothing for the CPU are mapped for their head, others go to `loader`."""
+        """A loader of all shards: `shards` it maps, for their heads; the rest come by `loader`."""
         return _Beside(self.shards, loader)
 
     def wait(self) -> None:

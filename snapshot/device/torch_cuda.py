@@ -115,8 +115,12 @@ class CudaDevice:
     def release_pinned(self) -> None:
         """See `Device.release_pinned`. Torch before 2.11 has no way to, and keeps the memory for its own later use."""
         release = getattr(getattr(torch, "accelerator", None), "empty_host_cache", None)
-        if release is not None:
+        if release is None:
+            return
+        try:
             release()
+        except RuntimeError as error:
+            raise DeviceError(f"{self.name} has failed: {_told(error)}") from error
 
 
 def cuda_device(name: str) -> CudaDevice:

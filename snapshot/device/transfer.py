@@ -7,6 +7,7 @@ Nothing is ever copied to a device out of a file mapping: the driver would fault
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -96,8 +97,9 @@ class Transfer:
 
     def wait(self) -> None:
         """Block until all bytes are there and the ring is gone. Raises as `part` does."""
-        self._wait_until(self._fills[-1].arrived_bytes if self._fills else 0)
         self._thread.join()
+        if self._failure is not None:
+            raise self._failure
 
     def close(self) -> None:
         """End the load. Tensors that were handed out stay; all else is freed when it returns."""
@@ -179,13 +181,18 @@ class Transfer:
         self._buffers.append(self._device.pin(self._ring.buffer_bytes))
 
     def _read(self, buffer: int, read: Read) -> None:
-        source = self._sources[read.file]
+        source, descriptor = self._sources[read.file], self._descriptors[read.file]
+        is_direct = source.direct
         done = 0
         while done < read.needed_bytes:
             part = slice(read.at + done, read.at + read.num_bytes)
             try:
-                count = os.preadv(self._descriptors[read.file], [self._buffers[buffer].memory[part]], read.begin + done)
+                count = os.preadv(descriptor, [self._buffers[buffer].memory[part]], read.begin + done)
             except OSError as error:
+                if is_direct and error.errno == errno.EINVAL:  # it wants a coarser alignment than there is
+                    _set_direct(descriptor, False)
+                    is_direct = False
+                    continue
                 raise SnapshotError(f"{source.path}: cannot be read: {error.strerror}") from error
             if not count:
                 at = read.begin + done
@@ -200,10 +207,11 @@ class Transfer:
 
     def _free_ring(self) -> None:
         """Once no read is in flight: let the copies that were issued end, then let the memory go."""
-        with contextlib.suppress(SnapshotError):  # a device that has failed copies no more
+        with contextlib.suppress(DeviceError):  # a device that has failed copies no more
             self._device.drain()
         self._buffers.clear()
-        self._device.release_pinned()
+        with contextlib.suppress(DeviceError):
+            self._device.release_pinned()
 
 
 @contextlib.contextmanager
@@ -211,8 +219,13 @@ def _opened(source: Source) -> Iterator[int]:
     with opened(source.path, source.num_bytes) as descriptor:
         if source.direct:
             with contextlib.suppress(OSError):  # a file system that has no direct I/O reads as it can
-                fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_DIRECT)
+                _set_direct(descriptor, True)
         yield descriptor
+
+
+def _set_direct(descriptor: int, direct: bool) -> None:
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~os.O_DIRECT
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | (os.O_DIRECT if direct else 0))
 
 
 def _forget_locals(error: BaseException | None) -> None:

@@ -38,6 +38,7 @@ class FakeDevice:
 
     So a buffer that is filled again before its event was waited for spoils what was in it, always, not now and then.
 
+    on_page: whether pinned memory begins on a page
     fail: operation -> how many of its calls are good before one fails
     on_wait: called in each wait, before the copies are made
     """
@@ -48,10 +49,12 @@ class FakeDevice:
         self,
         *,
         total_bytes: int = 1 << 40,
+        on_page: bool = True,
         fail: dict[str, int] | None = None,
         on_wait: Callable[[], object] = lambda: None,
     ) -> None:
         self.total_bytes = total_bytes
+        self.on_page = on_page
         self.copied: list[Copy] = []
         self.num_pinned_bytes = 0
         self.calls: list[str] = []
@@ -77,9 +80,8 @@ class FakeDevice:
     def pin(self, num_bytes: int) -> Block:
         self._call("pin")
         self.num_pinned_bytes += num_bytes
-        # On a page, as direct I/O needs it.
         room = self._block(num_bytes + PAGE_BYTES)
-        skipped = -room.flat.data_ptr() % PAGE_BYTES
+        skipped = -(room.flat.data_ptr() + (not self.on_page)) % PAGE_BYTES
         self._blocks.add(pinned := Block(room.flat[skipped : skipped + num_bytes]))
         return pinned
 

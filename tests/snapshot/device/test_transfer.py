@@ -195,6 +195,19 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         transfer.wait()
 
 
+def test_direct_reads_that_the_file_system_refuses_are_made_as_others(file: Path) -> None:
+    with Transfer(FakeDevice(on_page=False), [Source(file, NUM_BYTES, (Span(0, NUM_BYTES),), True)]) as transfer:
+        transfer.wait()
+        assert content_of(transfer.part(0, 0)) == CONTENT
+
+
+@pytest.mark.parametrize("operation", ["drain", "release_pinned"])
+def test_a_device_that_fails_when_all_has_arrived_has_failed_nobody(file: Path, operation: str) -> None:
+    with Transfer(FakeDevice(fail={operation: 0}), [whole(file)], ring=RING) as transfer:
+        transfer.wait()
+        assert content_of(transfer.part(0, 0)) == CONTENT
+
+
 def test_nothing_to_load(file: Path) -> None:
     with Transfer(FakeDevice(), []) as transfer:
         transfer.wait()
