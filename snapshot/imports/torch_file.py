@@ -16,7 +16,9 @@ from snapshot.imports.incoming import Incoming, Model, in_memory, listed
 if TYPE_CHECKING:
     import torch
 
-_GLOBAL = re.compile(r"GLOBAL (\S+)|(?:Unsupported|unsupported) (?:global|class|operand)[^\w]*([\w.]+)")
+# What torch's errors say, of which only parts are for those who did not choose to call it.
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
+_REASON = re.compile(r"WeightsUnpickler error: ([^\n]+)")
 _SAVE_WEIGHTS = "save the weights alone, torch.save(model.state_dict(), FILE), and import that"
 
 
@@ -68,13 +70,12 @@ def _load(path: Path) -> Any:
 
 
 def _needs_code(path: Path, error: pickle.UnpicklingError) -> ImportRefused:
-    found = _GLOBAL.search(str(error))
-    named = next((group for group in found.groups() if group), None) if found else None
-    if named is None:
-        reason = str(error).partition("\n")[0]
-        return ImportRefused(f"{path} is no file of weights alone: {reason}", _SAVE_WEIGHTS)
+    if found := _GLOBAL.search(str(error)):
+        problem = f"{path} needs {found[1]} to be run, and an import runs no code of a file"
+        return ImportRefused(problem, f"where it is trusted: {_SAVE_WEIGHTS}")
+    reason = _REASON.search(str(error))
     return ImportRefused(
-        f"{path} needs {named} to be run, and an import runs no code of a file", f"where it is trusted: {_SAVE_WEIGHTS}"
+        f"{path} is no file of weights alone: {reason[1] if reason else str(error).partition(chr(10))[0]}", _SAVE_WEIGHTS
     )
 
 
