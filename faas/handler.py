@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +17,6 @@ from faas import modules
 from faas.function import Endpoint, Function
 
 State = dict[str, Any]
-Globals = Mapping[tuple[str, str], Any]
 Content = list[tuple[int, int]] | None
 
 
@@ -45,20 +47,20 @@ class Handler:
         Raises:
             Unkept: it is set up, but there is more to it than such a state; says what.
         """
-        before, threads = dict(_globals_of_user()), set(threading.enumerate())
-        contents = {key: _content(value) for key, value in before.items()}
-        self.setup()
+        known, threads = _Known(), set(threading.enumerate())
+        with known.with_imports():
+            self.setup()
         started = [thread.name for thread in set(threading.enumerate()) - threads if _is_users(thread)]
         if started:
             raise Unkept(f"setup() started threads, which no snapshot holds: {', '.join(sorted(started))}")
-        return self._capture(before, contents)
+        return self._capture(known)
 
     def restore(self, state: State) -> None:
         """Put a thawed state in place of what `setup()` would have made. `after_thaw()` is still to be run."""
         if self._object is not None:
             self._object.__dict__.update(state["attributes"])
         for module, values in state["globals"].items():
-            vars(sys.modules[module]).update(values)
+            vars(importlib.import_module(module)).update(values)
 
     def after_thaw(self) -> None:
         """Run the handler's `after_thaw()`, which makes what must be fresh in each instance."""
@@ -80,12 +82,12 @@ class Handler:
         if hasattr(type(self._object), hook):
             getattr(self._object, hook)()
 
-    def _capture(self, before: Globals, contents: Mapping[tuple[str, str], Content]) -> State:
+    def _capture(self, known: _Known) -> State:
         rebound: dict[str, dict[str, Any]] = {}
-        for key, value in _globals_of_user():
-            changed = before.get(key, _MISSING) is not value or contents.get(key) != _content(value)
-            if changed and not isinstance(value, ModuleType):
-                rebound.setdefault(key[0], {})[key[1]] = value
+        for module in modules.of_user():
+            for name, value in _globals_of(module):
+                if known.changed(module, name, value) and not isinstance(value, ModuleType):
+                    rebound.setdefault(module.__name__, {})[name] = value
         if self._object is None:
             return {"attributes": {}, "globals": rebound}
         if not hasattr(self._object, "__dict__"):
@@ -112,8 +114,40 @@ def _content(value: object) -> Content:
 _MISSING = object()
 
 
-def _globals_of_user() -> Iterator[tuple[tuple[str, str], Any]]:
-    for module in modules.of_user():
-        for name, value in list(vars(module).items()):
-            if not name.startswith("__"):
-                yield (module.__name__, name), value
+class _Known:
+    """The globals of the user's modules as they are without `setup()`: those of now, and of what it imports."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], Any] = {}
+        self._contents: dict[tuple[str, str], Content] = {}
+        for module in modules.of_user():
+            self._add(module)
+
+    def changed(self, module: ModuleType, name: str, value: Any) -> bool:
+        """Tell whether a global is another than is known, or holds other things."""
+        key = module.__name__, name
+        return self._values.get(key, _MISSING) is not value or self._contents[key] != _content(value)
+
+    @contextlib.contextmanager
+    def with_imports(self) -> Iterator[None]:
+        """While it lasts, know the modules that are imported too, as they are when they have just been."""
+
+        def exec_module(loader: SourceFileLoader, module: ModuleType) -> None:
+            super(SourceFileLoader, loader).exec_module(module)
+            if modules.is_users(module):
+                self._add(module)
+
+        SourceFileLoader.exec_module = exec_module  # type: ignore[assignment,method-assign]
+        try:
+            yield
+        finally:
+            del SourceFileLoader.exec_module
+
+    def _add(self, module: ModuleType) -> None:
+        for name, value in _globals_of(module):
+            self._values[module.__name__, name] = value
+            self._contents[module.__name__, name] = _content(value)
+
+
+def _globals_of(module: ModuleType) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in list(vars(module).items()) if not name.startswith("__")]

@@ -45,15 +45,22 @@ def call_one(handler: Handler, endpoint: Endpoint, kwargs: Mapping[str, Any]) ->
         Exception: whatever the handler raises, or returns in the item's slot.
     """
     signature = endpoint.signature
-    given = dict(kwargs)
     if signature.batched:
-        collate = signature.collate()
-        given = {name: collate.get(name, list)([value]) for name, value in given.items()}
+        return _UNBATCHED[signature.kind](call_batch(handler, endpoint, [kwargs]))
+    given = dict(kwargs)
     if signature.context is not None:
-        context = Context("local")
-        given[signature.context] = [context] if signature.batched else context
-    answer = handler.method(endpoint)(**given)
-    return _UNBATCHED[signature.kind](answer) if signature.batched else answer
+        given[signature.context] = Context("local")
+    return handler.method(endpoint)(**given)
+
+
+def call_batch(handler: Handler, endpoint: Endpoint, items: Sequence[Mapping[str, Any]]) -> Any:
+    """Call a batched handler that has been set up with a batch, and return what it returns. Raises what it raises."""
+    signature = endpoint.signature
+    collate = signature.collate()
+    given = {name: collate.get(name, list)([item[name] for item in items]) for name in items[0]}
+    if signature.context is not None:
+        given[signature.context] = [Context("local") for _ in items]
+    return handler.method(endpoint)(**given)
 
 
 def _only(answers: Any) -> Any:

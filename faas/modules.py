@@ -32,7 +32,11 @@ def installed() -> list[str]:
 
 def is_users(module: ModuleType) -> bool:
     """Tell whether a module was written by the user: it has a file, and the file lies in no installation."""
-    file = getattr(module, "__file__", None)
+    return is_users_file(getattr(module, "__file__", None))
+
+
+def is_users_file(file: object) -> bool:
+    """Tell whether a module of this `__file__` was written by the user."""
     if not isinstance(file, str) or not file.startswith("/"):
         return False
     return not file.startswith(_installed_below()) and not any(folder in file for folder in _INSTALL_FOLDERS)

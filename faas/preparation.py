@@ -111,6 +111,10 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     target's functions. `snapshot` is the folder of the frozen state and `digest` its identity; where they are None,
     `reason` says why, and instances run `setup()`. `compared` tells whether the thawed state gave equal answers to the
     example inputs. Durations in seconds.
+
+    `export` is the form that its modules are frozen in, None for torch's own, or `export_reason` says why they are not;
+    `asked` is what was asked for when it was made, for the next time. `later` are the packages that it does without,
+    and `late` those of them that are imported after all, with the lines that do it.
     """
 
     format: int = FORMAT
@@ -125,6 +129,11 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int = 0
     setup_s: float = 0.0
     thaw_s: float = 0.0
+    export: str | None = None
+    export_reason: str | None = None
+    asked: str | None = None
+    later: tuple[str, ...] = ()
+    late: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -211,8 +220,11 @@ class Preparations:
             temporary.unlink(missing_ok=True)
             raise TargetError(f"cannot write {path}: {error.strerror}; choose another --store or FAAS_HOME") from None
 
-    def of_target(self, target: str) -> list[Preparation] | None:
-        """Return fresh preparations of all functions that `target` names, or None where one is missing or stale."""
+    def of_target(self, target: str, export: str | None = None) -> list[Preparation] | None:
+        """Return fresh preparations of all functions that `target` names, or None where one is missing or stale.
+
+        With `export`, one that was made without this form being asked for is stale too.
+        """
         file, _, name = target.partition(":")
         found = {p.name: p for p in self.all() if p.description.target.partition(":")[0] == file}
         if name:
@@ -220,7 +232,15 @@ class Preparations:
         wanted = {sibling for p in found.values() for sibling in p.siblings} if not name else set(found)
         if not wanted or wanted - set(found) or any(found[n].stale() for n in wanted):
             return None
+        if export is not None and any(found[n].asked != export for n in wanted):
+            return None
         return [found[n] for n in sorted(wanted)]
+
+    def asked(self, target: str) -> str | None:
+        """Return the form that was asked for when the target's functions were made ready before, stale or not."""
+        place, _, name = target.partition(":")
+        of_place = [p for p in self.all() if p.description.target.partition(":")[0] == place]
+        return next((p.asked for p in of_place if p.asked and (not name or p.description.target == target)), None)
 
     def _path(self, name: str) -> Path:
         return self._root / f"{name}.json"

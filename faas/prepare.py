@@ -22,11 +22,21 @@ KEPT_SNAPSHOTS = 3
 STDERR = 2
 """Where what user code prints goes, by number: `sys.stderr` may be no file."""
 
+Tolerance = tuple[float, float]
+TOLERANCE: Tolerance = (1e-4, 1e-6)
+EXPORTED_TOLERANCE: Tolerance = (1e-3, 1e-4)
+"""Relative and absolute: an exported model runs other kernels, which add in another order."""
+
 _SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-async def prepare(target: str, store: Path, *, progress: Progress, force: bool = False) -> list[Preparation]:
+async def prepare(
+    target: str, store: Path, *, progress: Progress, force: bool = False, export: str | None = None
+) -> list[Preparation]:
     """Return the preparations of all functions that `target` names, made where one is missing or stale.
+
+    `export` is the form that modules are to be had in ("onnx", "aoti", "none"); None is the one that was asked for when
+    a function was made ready before, or that the function itself asks for.
 
     Raises:
         NotPrepared: the target cannot be loaded, or a function's `setup()` failed; the message holds why.
@@ -37,35 +47,47 @@ async def prepare(target: str, store: Path, *, progress: Progress, force: bool =
     text = Target.of(target).text
     preparations = Preparations(store)
     if not force:
-        fresh = preparations.of_target(text)
+        fresh = preparations.of_target(text, export)
         if fresh is not None:
             return fresh
-    first = await _make(text, None, store, progress)
+    asked = export or preparations.asked(text)
+    first = await _make(text, None, store, asked, progress)
     others = [name for name in first.siblings if name != first.name]
-    done = [first, *[await _make(text, name, store, progress) for name in others]]
+    done = [first, *[await _make(text, name, store, asked, progress) for name in others]]
     for preparation in done:
         preparations.write(preparation)
     return sorted(done, key=lambda p: p.name)
 
 
-async def _make(target: str, name: str | None, store: Path, progress: Progress) -> Preparation:
+async def _make(target: str, name: str | None, store: Path, asked: str | None, progress: Progress) -> Preparation:
     _writable(store)
     from snapshot.staging import scratch_folder  # local: what is fresh needs none of it
 
     with scratch_folder(store) as scratch:
-        folder = scratch / "snapshot"
-        task = {"verb": "make", "target": target, "function": name, "folder": str(folder)}
-        made = await _run(task, progress)
+        task = {"target": target, "function": name, "export": asked, "folder": str(scratch / "snapshot")}
+        made = await _run({**task, "verb": "make", "exported": str(scratch / "exported")}, progress)
         outcome: dict[str, Any] = {"snapshot": None, "digest": None, "reason": made["reason"]}
-        if made["digest"] is not None:
-            outcome = await _checked(made, {**task, "verb": "check"}, progress)
+        if made["exported"] is not None:
+            outcome = await _checked_export(made, {**task, "folder": str(scratch / "exported")}, progress)
+        if made["digest"] is not None and outcome["snapshot"] is None:
+            outcome = {**outcome, **await _checked(made, task, progress)}
         if outcome["snapshot"] is not None:
-            outcome["snapshot"] = _published(made["description"]["name"], folder, store)
-    copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s")
-    preparation = msgspec.convert({key: made[key] for key in copied} | outcome, Preparation)
-    frozen = "its state is frozen" if preparation.snapshot else f"instances run setup(): {preparation.reason}"
-    progress(f"{preparation.name} is ready; {frozen}")
+            outcome["snapshot"] = _published(made["description"]["name"], Path(outcome["snapshot"]), store)
+    copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason")
+    preparation = msgspec.convert({key: made[key] for key in copied} | outcome | {"asked": asked}, Preparation)
+    progress(f"{preparation.name} is ready; {_frozen(preparation)}")
     return preparation
+
+
+def _frozen(preparation: Preparation) -> str:
+    if preparation.snapshot is None:
+        return f"instances run setup(): {preparation.reason}"
+    frozen = "its state is frozen" + (f", exported to {preparation.export}" if preparation.export else "")
+    for package, line in preparation.late.items():
+        frozen += f"; it imports {package} all the same{f', at {line}' if line else ''}"
+    if preparation.export_reason is not None:
+        frozen += f"; it is not exported: {preparation.export_reason}"
+    return frozen
 
 
 def _writable(store: Path) -> None:
@@ -88,35 +110,49 @@ def _published(name: str, folder: Path, store: Path) -> str:
     return str(local.folder(kept))
 
 
-async def _checked(made: dict[str, Any], task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+async def _checked_export(made: dict[str, Any], task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Check the exported state; where it is not as good, say why, so that the state as it was is used."""
+    exported = made["exported"]
+    made = {**made, "digest": exported["digest"]}
+    outcome = await _checked(made, {**task, "later": exported["later"]}, progress, tolerance=EXPORTED_TOLERANCE)
+    if outcome["snapshot"] is None:
+        return {"snapshot": None, "export_reason": outcome["reason"]}
+    return {**outcome, "export": made["export"], "later": exported["later"], "state_bytes": exported["state_bytes"]}
+
+
+async def _checked(
+    made: dict[str, Any], task: dict[str, Any], progress: Progress, *, tolerance: Tolerance = TOLERANCE
+) -> dict[str, Any]:
     """Thaw in a fresh process and compare the answers; a snapshot that is not as good as `setup()` is not used."""
     name = made["description"]["name"]
     progress(f"thawing {name} in a fresh process")
     unused = {"snapshot": None, "digest": None}
     try:
-        checked = await _run({**task, "function": name}, progress)
+        checked = await _run({**task, "verb": "check", "function": name}, progress)
     except NotPrepared as error:
         return {**unused, "reason": f"the state does not thaw: {error}"}
-    if made["answers"] is not None and not _same(made["answers"], checked["answers"]):
+    if made["answers"] is not None and not _same(made["answers"], checked["answers"], tolerance):
         return {**unused, "reason": "the thawed state answers the examples differently"}
     kept = {"snapshot": task["folder"], "digest": made["digest"], "thaw_s": checked["thaw_s"]}
+    if task.get("later"):  # then the process that made it ready has imported what no instance needs
+        kept |= {"imports": checked["imports"], "late": checked["late"]}
     return {**kept, "compared": made["answers"] is not None}
 
 
-def _same(before: list[str], after: list[str]) -> bool:
+def _same(before: list[str], after: list[str], tolerance: Tolerance) -> bool:
     return len(before) == len(after) and all(
-        close(msgspec.json.decode(a), msgspec.json.decode(b)) for a, b in zip(before, after, strict=True)
+        close(msgspec.json.decode(a), msgspec.json.decode(b), tolerance) for a, b in zip(before, after, strict=True)
     )
 
 
-def close(a: Any, b: Any) -> bool:
-    """Tell whether two JSON values are equal, numbers to within a relative 1e-4 (or an absolute 1e-6)."""
+def close(a: Any, b: Any, tolerance: Tolerance = TOLERANCE) -> bool:
+    """Tell whether two JSON values are equal, numbers to within a tolerance, relative or absolute."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(close(a[k], b[k], tolerance) for k in a)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float | int):
-        return math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6)
+        return math.isclose(a, b, rel_tol=tolerance[0], abs_tol=tolerance[1])
     return bool(a == b)
 
 

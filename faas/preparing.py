@@ -7,7 +7,6 @@ records are its own; the check of a snapshot gets a fresh one, so that nothing b
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
@@ -19,8 +18,9 @@ from typing import Any
 import msgspec
 
 import snapshot
-from faas import codec, instance, local, modules, targets
-from faas.errors import FaasError, SchemaMismatch, SettingError, TargetError, named
+from faas import examples, export, instance, later, modules, targets
+from faas.errors import FaasError, SettingError, TargetError, named
+from faas.export import Exported
 from faas.function import Function
 from faas.handler import Handler, Unkept
 from faas.preparation import Description, Origin, distribution_version, file_digest
@@ -32,20 +32,26 @@ _RECORDED = instance  # an instance needs its modules too: they are part of what
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What to do: "make" a function ready and freeze its state into `folder`, or "check" the snapshot there.
 
-    `function` None is the first of the target.
+    `function` None is the first of the target. `export` is the form that is asked for where the function itself asks
+    for none; what is exported is frozen into a folder of its own, `exported`. `later` are the packages that the
+    snapshot to check should do without.
     """
 
     verb: str
     target: str
     report_fd: int
     folder: str
+    exported: str = ""
     function: str | None = None
+    export: str | None = None
+    later: tuple[str, ...] = ()
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     """The outcome of "make". `answers` are what the example inputs gave, as JSON texts; None where there are none.
 
-    `digest` is the snapshot's identity; None where nothing was frozen, for `reason`.
+    `digest` is the snapshot's identity; None where nothing was frozen, for `reason`. `export` is the form that was to
+    be had; `exported` is None where there is none, for `export_reason`.
     """
 
     description: Description
@@ -57,13 +63,18 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     reason: str | None
     state_bytes: int
     setup_s: float
+    export: str | None = None
+    exported: Exported | None = None
+    export_reason: str | None = None
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag="checked"):
-    """The outcome of "check"."""
+    """The outcome of "check". `late` are the packages that were imported after all, and the lines that did it."""
 
     answers: list[str] | None
     thaw_s: float
+    imports: tuple[str, ...]
+    late: dict[str, str]
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
@@ -116,7 +127,12 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     setup_s = time.monotonic() - begun
     digest, reason, size = _freeze(function, state, task, report)  # before a call can change it
     handler.after_thaw()
-    answers = _answers(handler)
+    form = task.export or function.spec.snapshot.export
+    exported, export_reason, answers = None, None, None
+    if form in export.FORMS:
+        exported, export_reason, answers = _export(handler, state, form, task, digest, report)
+    if answers is None:
+        answers = examples.answers(handler)
     imports = tuple(modules.installed())
     origin = _origin(imports)
     target = targets.Target.of(task.target).named(_attribute(function))
@@ -130,7 +146,28 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
         reason=reason,
         state_bytes=size,
         setup_s=setup_s,
+        export=form if form in export.FORMS else None,
+        exported=exported,
+        export_reason=export_reason,
     )
+
+
+def _export(
+    handler: Handler, state: Any, form: str, task: Task, digest: str | None, report: Callable[[Report], None]
+) -> tuple[Exported | None, str | None, list[str] | None]:
+    """Run the examples and export what they call: what came of it, or why there is nothing; and the answers if any."""
+    name = handler.function.name
+    if digest is None:
+        return None, "the state cannot be frozen", None
+    answers = None
+    try:
+        report(Step(f"running the examples of {name}"))
+        answers, seen = export.run_examples(handler)
+        report(Step(f"exporting the modules of {name} to {form}"))
+        exported = export.export(state, Path(task.folder), seen, form, Path(task.exported))
+    except snapshot.SnapshotError as error:
+        return None, str(error), answers
+    return exported, None, answers
 
 
 def _state(handler: Handler) -> Any:
@@ -167,13 +204,16 @@ def _freeze(
 
 
 def _check(task: Task) -> Checked:
-    function = _pick(targets.load(task.target), task.function)
+    noticing = later.Noticing(task.later)
+    with later.importing_later(task.later):
+        function = _pick(targets.load(task.target), task.function)
     handler = Handler(function)
     begun = time.monotonic()
     handler.restore(snapshot.thaw(Path(task.folder)).state)
     handler.after_thaw()
     thaw_s = time.monotonic() - begun
-    return Checked(answers=_answers(handler), thaw_s=thaw_s)
+    answers = examples.answers(handler)
+    return Checked(answers=answers, thaw_s=thaw_s, imports=tuple(modules.installed()), late=noticing.found)
 
 
 def _pick(functions: list[Function], name: str | None) -> Function:
@@ -182,41 +222,6 @@ def _pick(functions: list[Function], name: str | None) -> Function:
 
 def _attribute(function: Function) -> str:
     return str(function.__qualname__)
-
-
-def _answers(handler: Handler) -> list[str] | None:
-    """Return the answers to the example inputs as JSON, errors too; None where there are no examples."""
-    examples = handler.function.spec.warmup
-    if examples is None:
-        return None
-    return [_answer(handler, _example(handler.function, index)) for index in range(len(examples))]
-
-
-def _example(function: Function, index: int) -> dict[str, Any]:
-    assert function.spec.warmup is not None
-    try:
-        return function.main.signature.convert(function.spec.warmup[index])
-    except SchemaMismatch as error:
-        raise SettingError(f"{function.name}: warmup[{index}] does not fit: {error}, at {error.field}") from None
-
-
-def _answer(handler: Handler, kwargs: dict[str, Any]) -> str:
-    endpoint = handler.function.main
-    try:
-        found = local.call_one(handler, endpoint, kwargs)
-        if endpoint.signature.kind == "async":
-            found = asyncio.run(found)
-        elif endpoint.signature.kind == "generator":
-            found = list(found)
-        elif endpoint.signature.kind == "async_generator":
-            found = asyncio.run(_all(found))
-    except Exception as error:
-        found = {"error": named(error)}
-    return codec.encode(found).decode()
-
-
-async def _all(stream: Any) -> list[Any]:
-    return [event async for event in stream]
 
 
 def _origin(imports: tuple[str, ...]) -> Origin:

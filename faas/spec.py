@@ -223,13 +223,19 @@ class Calls:
 
 @policy
 class Snapshot:
-    """What is kept of `setup()`: "state" the whole handler, "off" nothing; and where."""
+    """What is kept of `setup()`: "state" the whole handler, "off" nothing; and where.
+
+    `export` "onnx" keeps torch modules in a form that is run without torch; "aoti" keeps them compiled.
+    """
 
     mode: Literal["state", "off"] = "state"
     uri: str | None = None
+    export: Literal["onnx", "aoti"] | None = None
 
     def __post_init__(self) -> None:
         _choice(self, "mode", ("state", "off"))
+        if self.export is not None:
+            _choice(self, "export", ("onnx", "aoti"))
 
 
 @policy

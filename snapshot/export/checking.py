@@ -20,7 +20,7 @@ def compare(standin: Callable[..., Any], calls: list[Call], path: str) -> None:
     Raises NotExportable.
     """
     for number, call in enumerate(calls):
-        wanted, structure = take_apart(call.answer, torch.is_tensor)
+        wanted, _ = take_apart(call.answer, torch.is_tensor)
         try:
             answer = standin(*call.args, **call.kwargs)
         except Exception as error:

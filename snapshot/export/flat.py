@@ -10,7 +10,7 @@ from snapshot.export.recording import Example
 from snapshot.export.structure import Structure, take_apart
 
 
-class Flat(torch.nn.Module):
+class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
     """Calls a module as its signature says, with tensors in the order of an example's."""
 
     def __init__(self, module: torch.nn.Module, signature: Signature, example: Example) -> None:

@@ -63,9 +63,7 @@ class OnnxGraph:
         answers: list[np.ndarray[Any, Any]] = self.session.run(self.outputs, dict(arrays))
         return answers
 
-    def _run_in_batches(
-        self, arrays: Mapping[str, "np.ndarray[Any, Any]"], size: int
-    ) -> list["np.ndarray[Any, Any]"]:
+    def _run_in_batches(self, arrays: Mapping[str, "np.ndarray[Any, Any]"], size: int) -> list["np.ndarray[Any, Any]"]:
         import numpy as np
 
         rows = {name: len(array) for name, array in arrays.items()}
@@ -78,7 +76,9 @@ class OnnxGraph:
         for begin in range(0, num_rows, size):
             slices = {name: array[begin : begin + size] for name, array in arrays.items()}
             short = size - min(size, num_rows - begin)
-            padded = {n: np.concatenate([a, np.repeat(a[-1:], short, axis=0)]) if short else a for n, a in slices.items()}
+            padded = {
+                n: np.concatenate([a, np.repeat(a[-1:], short, axis=0)]) if short else a for n, a in slices.items()
+            }
             parts.append(self._run(padded))
         return [np.concatenate(pieces)[:num_rows] for pieces in zip(*parts, strict=True)]
 

@@ -68,10 +68,7 @@ def _cast(declared: Input, array: "np.ndarray[Any, Any]", wanted: "np.dtype[Any]
         raise _mismatch(declared, what)
     with np.errstate(all="ignore"):
         cast = array.astype(wanted)
-    if wanted.kind in "iu":
-        lost = _lost_as_integers(array, wanted)
-    else:
-        lost = np.isinf(cast) & np.isfinite(array)
+    lost = _lost_as_integers(array, wanted) if wanted.kind in "iu" else np.isinf(cast) & np.isfinite(array)
     if lost.any():
         example = array[lost].flat[0]
         raise _mismatch(declared, f"{what} with {example}, which would not be the same as {wanted}")
@@ -84,11 +81,12 @@ def _lost_as_integers(array: "np.ndarray[Any, Any]", wanted: "np.dtype[Any]") ->
     limits = np.iinfo(wanted)
     if array.dtype.kind == "f":
         # The upper limit as a float is one above it: what is equal to that does not fit.
-        outside = (array < float(limits.min)) | (array >= float(limits.max) + 1.0)
-        return outside | (array != np.trunc(array))
-    if array.dtype.kind == "b":
-        return np.zeros(array.shape, dtype=bool)
-    return (array < limits.min) | (array > limits.max)
+        lost = (array < float(limits.min)) | (array >= float(limits.max) + 1.0) | (array != np.trunc(array))
+    elif array.dtype.kind == "b":
+        lost = np.zeros(array.shape, dtype=bool)
+    else:
+        lost = (array < limits.min) | (array > limits.max)
+    return np.asarray(lost)
 
 
 def _mismatch(declared: Input, given: str) -> InputMismatch:

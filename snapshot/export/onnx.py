@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,26 @@ import torch
 from snapshot.errors import NotExportable
 from snapshot.export.checking import compare
 from snapshot.export.flat import Flat, fit_to_trace
-from snapshot.export.module import ExportedModule, Signature
+from snapshot.export.module import ExportedModule
 from snapshot.export.recording import Call, Example, examples_of
 from snapshot.export.runtime import GraphBackend, open_optimised
-
 
 MODEL_FILE, WEIGHTS_FILE = "model.onnx", "weights.bin"
 _MIN_EXTERNAL_BYTES = 1024
 """Smaller tensors stay in the model's own file, where onnxruntime may fold them."""
 
 
-def export_module(module: torch.nn.Module, calls: list[Call], path: str, folder: Path) -> ExportedModule:
+def export_module(
+    module: torch.nn.Module, calls: list[Call], path: str, folder: Path
+) -> tuple[ExportedModule, dict[str, str]]:
     """Export `module`, which was called as `calls` say and is at `path` of the state, into the new folder `folder`.
 
-    Every axis that the module itself leaves free is free in the export. The stand-in that is returned has answered
-    each of `calls` as the module did (see `checking`).
+    Every axis that the module itself leaves free is free in the export. Returns the stand-in, which has answered each
+    of `calls` as the module did (see `checking`), and its inputs in words.
     Raises NotExportable.
     """
+    if module.training:
+        raise NotExportable(path, "it is in training mode: call .eval() in setup()")
     signature, examples = examples_of(module, calls, path)
     for needed in ("onnx", "onnxscript", "onnxruntime"):
         _import(needed, path)
@@ -41,10 +44,10 @@ def export_module(module: torch.nn.Module, calls: list[Call], path: str, folder:
     _optimise(folder)
     for file in folder.glob("exported.onnx*"):
         file.unlink()
-    session = open_optimised(folder / MODEL_FILE)
-    standin = ExportedModule(GraphBackend(session), signature)
-    compare(standin, calls, path)
-    return standin
+    backend = GraphBackend(open_optimised(folder / MODEL_FILE))
+    stand_in = ExportedModule(backend, signature)
+    compare(stand_in, calls, path)
+    return stand_in, {name: str(declared) for name, declared in backend.graph.inputs.items()}
 
 
 def _import(name: str, path: str) -> None:
@@ -122,9 +125,3 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-def free_axes(standin: ExportedModule) -> Mapping[str, str]:
-    """Return each input of an exported module, with its dtype and axes in words."""
-    backend = standin.backend
-    return {name: str(one) for name, one in backend.graph.inputs.items()} if isinstance(backend, GraphBackend) else {}

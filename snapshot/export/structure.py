@@ -20,7 +20,7 @@ _CONSTANTS = (type(None), bool, int, float, str)
 class Named(dict[str, Any]):
     """A mapping whose values are also attributes, and items by their number."""
 
-    def __init__(self, values: Mapping[str, Any], left_out: Mapping[str, str] = {}) -> None:  # noqa: B006 (only read)
+    def __init__(self, values: Mapping[str, Any], left_out: Mapping[str, str] = {}) -> None:
         super().__init__(values)
         self._left_out = dict(left_out)
 

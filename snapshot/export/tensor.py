@@ -28,7 +28,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of each axis."""
-        return self._array.shape
+        return tuple(self._array.shape)
 
     @property
     def ndim(self) -> int:
@@ -83,10 +83,16 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
         import numpy as np
 
-        return np.array(self._array, dtype=dtype, copy=copy) if copy else self._array.astype(dtype or self._array.dtype, copy=False)
+        return (
+            np.array(self._array, dtype=dtype, copy=copy)
+            if copy
+            else self._array.astype(dtype or self._array.dtype, copy=False)
+        )
 
     def __getitem__(self, index: Any) -> Any:
-        if all(type(one) in (int, slice, type(None), type(...)) for one in (index if type(index) is tuple else (index,))):
+        if all(
+            type(one) in (int, slice, type(None), type(...)) for one in (index if type(index) is tuple else (index,))
+        ):
             import numpy as np
 
             return Tensor(np.asarray(self._array[index]))
