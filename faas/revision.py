@@ -13,15 +13,17 @@ from pathlib import Path
 import msgspec
 
 import snapshot
-from faas import targets
+from faas import settings, targets
 from faas.handler import Handler
+from faas.later import importing_later
 from snapshot import Thawed
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance serves: the code that `target` names, the frozen state, the environment variables of both.
 
-    `digest` is the snapshot's identity. Without a snapshot each instance runs `setup()`.
+    `digest` is the snapshot's identity. Without a snapshot each instance runs `setup()`. `later` are the packages that
+    the code imports and the frozen state does without: they are imported when they are used.
     """
 
     id: str
@@ -30,6 +32,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str | None = None
     digest: str | None = None
     env: dict[str, str] = {}
+    later: tuple[str, ...] = ()
 
     def thaw(self) -> Thawed:
         """Return the frozen state, mapped.
@@ -38,7 +41,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
             SnapshotError: it does not thaw, or is not what it was.
         """
         assert self.snapshot is not None
-        return snapshot.thaw(Path(self.snapshot), expect_digest=self.digest)
+        return snapshot.thaw(Path(self.snapshot), expect_digest=self.digest, num_threads=settings.read().num_threads)
 
 
 class Loaded:
@@ -48,7 +51,9 @@ class Loaded:
         os.environ.update(revision.env)
         _log_to_stderr()
         self.revision = revision
-        self.handler = Handler(next(f for f in targets.load(revision.target) if f.name == revision.function))
+        with importing_later(revision.later):
+            functions = targets.load(revision.target)
+        self.handler = Handler(next(f for f in functions if f.name == revision.function))
         self.thawed = False
         self.mapped_bytes = 0
 

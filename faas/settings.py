@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 from faas.errors import SettingError
 from faas.quantities import parse_bytes
 
@@ -17,6 +15,7 @@ URL = "FAAS_URL"
 PLATFORM_SOCKET = "FAAS_PLATFORM_SOCKET"
 LAME_DUCK = "FAAS_LAME_DUCK_S"
 DEBUG = "FAAS_DEBUG"
+NUM_THREADS = "OMP_NUM_THREADS"
 SNAPSHOT_CACHE_BYTES = "FAAS_SNAPSHOT_CACHE_BYTES"
 
 
@@ -28,6 +27,8 @@ class Settings:
     told of otherwise; `platform_socket` the activator's Unix socket, set for whatever runs inside a platform.
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
+    `num_threads` is what a thawed onnxruntime session gets, which does not read OMP_NUM_THREADS itself; None: its own
+    choice.
     """
 
     home: Path
@@ -36,6 +37,7 @@ class Settings:
     lame_duck_s: float = 0.0
     debug: bool = False
     snapshot_cache_bytes: int | None = None
+    num_threads: int | None = None
 
     @property
     def snapshots(self) -> Path:
@@ -59,7 +61,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     Raises:
         SettingError: a variable holds something that is not what it should be.
     """
-    home = environ.get(HOME) or platformdirs.user_data_dir("faas", appauthor=False)
+    home = environ.get(HOME) or _user_data()
     budget = environ.get(SNAPSHOT_CACHE_BYTES, "").strip()
     return Settings(
         home=Path(home).expanduser().absolute(),
@@ -67,8 +69,21 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         platform_socket=environ.get(PLATFORM_SOCKET) or None,
         lame_duck_s=_seconds(environ, LAME_DUCK),
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
+        num_threads=_num_threads(environ),
         snapshot_cache_bytes=parse_bytes(budget, SNAPSHOT_CACHE_BYTES) if budget else None,
     )
+
+
+def _user_data() -> str:
+    import platformdirs  # nothing to an instance, which is told
+
+    return platformdirs.user_data_dir("faas", appauthor=False)
+
+
+def _num_threads(environ: Mapping[str, str]) -> int | None:
+    """Read the count as OpenMP does, the first of a list with one for each nesting level; None is nonsense, as there."""
+    first = environ.get(NUM_THREADS, "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) > 0 else None
 
 
 def _seconds(environ: Mapping[str, str], name: str) -> float:

@@ -214,6 +214,7 @@ def revision_of(preparation: Preparation) -> Revision:
         snapshot=preparation.snapshot,
         digest=preparation.digest,
         env=preparation.description.env,
+        later=preparation.later,
     )
 
 
