@@ -1,5 +1,8 @@
 """A module with its arguments and answers flat, as exporters want them: tensors in, tensors out. Imports torch."""
 
+import contextlib
+import logging
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +40,12 @@ def fit_to_trace(examples: list[Example]) -> Example:
     return max(examples, key=lambda example: (_num_long_axes(example), -sum(t.numel() for t in example.given.values())))
 
 
+def free_axes(example: Example) -> dict[str, tuple[dict[int, Any], ...]]:
+    """Return, for the exporters, that every axis is free that the module itself leaves free."""
+    free = torch.export.Dim.AUTO
+    return {"tensors": tuple(dict.fromkeys(range(tensor.dim()), free) for tensor in example.given.values())}
+
+
 def _num_long_axes(example: Example) -> int:
     return sum(length > 1 for tensor in example.given.values() for length in tensor.shape)
 
@@ -52,3 +61,28 @@ def _put_in(structure: Structure, path: str, places: dict[str, int], tensors: tu
     if kind == "list":
         return list(made.values())
     return tuple(made.values()) if kind == "tuple" else made
+
+
+def why(error: Exception) -> str:
+    """Return what an exporter's error comes down to: its cause, in a few lines."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return f"{type(cause).__name__}: {' '.join(lines[:3])}"
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back what the exporter tells its own developers: a failure is told by its error."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,9 +1,5 @@
 """A torch module exported to ONNX, optimised, and checked against what it answered itself. Imports torch."""
 
-import contextlib
-import logging
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +7,7 @@ import torch
 
 from snapshot.errors import NotExportable
 from snapshot.export.checking import compare
-from snapshot.export.flat import Flat, fit_to_trace
+from snapshot.export.flat import Flat, fit_to_trace, free_axes, quiet, why
 from snapshot.export.module import ExportedModule
 from snapshot.export.recording import Call, Example, examples_of
 from snapshot.export.runtime import GraphBackend, open_optimised
@@ -39,7 +35,7 @@ def export_module(
     traced = fit_to_trace(examples)
     flat = Flat(module, signature, traced)
     program = _program(flat, examples, traced, path)
-    with _quiet():
+    with quiet():
         program.save(str(folder / "exported.onnx"), external_data=True)
     _optimise(folder)
     for file in folder.glob("exported.onnx*"):
@@ -64,22 +60,20 @@ def _program(flat: Flat, examples: list[Example], traced: Example, path: str) ->
         return _exported(flat, traced, free=True)
     except Exception as error:
         if len(shapes) > 1:
-            raise NotExportable(path, f"torch cannot export it: {_first_lines(error)}") from error
+            raise NotExportable(path, f"torch cannot export it: {why(error)}") from error
     try:
         return _exported(flat, traced, free=False)
     except Exception as error:
-        raise NotExportable(path, f"torch cannot export it: {_first_lines(error)}") from error
+        raise NotExportable(path, f"torch cannot export it: {why(error)}") from error
 
 
 def _exported(flat: Flat, traced: Example, *, free: bool) -> Any:
-    axis = torch.export.Dim.AUTO if free else torch.export.Dim.STATIC
-    axes = tuple(dict.fromkeys(range(tensor.dim()), axis) for tensor in traced.given.values())
-    with _quiet(), torch.no_grad():
+    with quiet(), torch.no_grad():
         return torch.onnx.export(
             flat,
             tuple(traced.given.values()),
             dynamo=True,
-            dynamic_shapes={"tensors": axes},
+            dynamic_shapes=free_axes(traced) if free else None,
             input_names=list(traced.given),
             output_names=[f"answer.{number}" for number in range(len(traced.answers))],
             external_data=True,
@@ -101,27 +95,3 @@ def _optimise(folder: Path) -> None:
     for key, value in (("file_name", WEIGHTS_FILE), ("min_size_in_bytes", str(_MIN_EXTERNAL_BYTES))):
         options.add_session_config_entry(f"session.optimized_model_external_initializers_{key}", value)
     onnxruntime.InferenceSession(folder / "exported.onnx", options, providers=["CPUExecutionProvider"])
-
-
-def _first_lines(error: Exception) -> str:
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return f"{type(cause).__name__}: {' '.join(lines[:3])}"
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep back what the exporter tells its own developers: a failure is told by its error."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
