@@ -73,10 +73,9 @@ def _needs_code(path: Path, error: pickle.UnpicklingError) -> ImportRefused:
     if found := _GLOBAL.search(str(error)):
         problem = f"{path} needs {found[1]} to be run, and an import runs no code of a file"
         return ImportRefused(problem, f"where it is trusted: {_SAVE_WEIGHTS}")
-    reason = _REASON.search(str(error))
-    return ImportRefused(
-        f"{path} is no file of weights alone: {reason[1] if reason else str(error).partition(chr(10))[0]}", _SAVE_WEIGHTS
-    )
+    found = _REASON.search(str(error))
+    reason = found[1] if found else str(error).partition("\n")[0]
+    return ImportRefused(f"{path} is no file of weights alone: {reason}", _SAVE_WEIGHTS)
 
 
 def _part(path: Path, content: Any, key: str) -> Any:

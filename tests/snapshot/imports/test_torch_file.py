@@ -133,7 +133,7 @@ def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_tensors_that_are_not_plain_are_named(tmp_path: Path) -> None:
     assert "'s' is sparse_coo" in refused(saved(tmp_path, {"s": torch.eye(3).to_sparse()}))
-    with pytest.raises(UnsupportedDtypeError, match="'c' is torch.complex128"):
+    with pytest.raises(UnsupportedDtypeError, match=r"'c' is torch\.complex128"):
         importing.import_model(saved(tmp_path, {"c": torch.zeros(2, dtype=torch.complex128)}), tmp_path / "snapshot")
 
 
@@ -151,7 +151,8 @@ def test_odd_tensors_come_back_by_value(tmp_path: Path) -> None:
     tensors = {
         "scalar": torch.tensor(3.5), "empty": torch.zeros(0, 4), "other_empty": torch.zeros(0, 4),
         "turned": values(3, 4).t(), "spread": values(1, 4).expand(5, 4), "parameter": torch.nn.Parameter(values(2)),
-        "conjugate": torch.complex(values(3), values(3, seed=1)).conj(), "int": torch.tensor([1, 65535], dtype=torch.uint16),
+        "conjugate": torch.complex(values(3), values(3, seed=1)).conj(),
+        "int": torch.tensor([1, 65535], dtype=torch.uint16),
     }  # fmt: skip
     weights, _ = import_model(saved(tmp_path, tensors))
     for name, tensor in tensors.items():
