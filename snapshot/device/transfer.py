@@ -44,7 +44,7 @@ from snapshot.mapping import opened
 class Source:
     """A file of `num_bytes` and the tensors in it that are wanted.
 
-    direct: read past the page cache, which pays for a cold file; the file system must take O_DIRECT
+    direct: read past the page cache, where the file system can, which pays for a cold file
     """
 
     path: Path
@@ -89,7 +89,7 @@ class Transfer:
     def part(self, source: int, span: int) -> object:
         """The device memory of a span, once its bytes are there; other streams may use it at once.
 
-        Raises what made the load fail: DeviceError, SizeMismatchError, OSError.
+        Raises what made the load fail: DeviceError, SizeMismatchError, SnapshotError for a file that cannot be read.
         """
         place = self._layout.places[source][span]
         self._wait_until(place.arrives_bytes)

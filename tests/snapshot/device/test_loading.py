@@ -198,3 +198,13 @@ def test_a_shard_that_is_gone(folder: Path) -> None:
     (folder / manifest.shards[-1].file).unlink()
     with pytest.raises(SizeMismatchError), to_devices(folder, manifest, FakeDevice()):
         raise AssertionError("not reached")
+
+
+def test_who_stays_on_the_cpu_pays_nothing_for_devices(tmp_path: Path, fresh_process: Callable[..., Any]) -> None:
+    snapshot.freeze({"array": np.ones(10)}, tmp_path / "s")
+    program = """if True:
+        import json, pathlib, sys, snapshot
+        snapshot.thaw(pathlib.Path(sys.argv[1]))
+        print(json.dumps([name for name in sys.modules if name.startswith(("snapshot.device", "torch"))]))
+    """
+    assert fresh_process(program, tmp_path / "s") == []
