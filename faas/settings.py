@@ -81,7 +81,7 @@ def _user_data() -> str:
 
 
 def _num_threads(environ: Mapping[str, str]) -> int | None:
-    """Read the count as OpenMP does, the first of a list with one for each nesting level; None is nonsense, as there."""
+    """Read the count as OpenMP does, the first of a list with one a nesting level; None is nonsense, as there."""
     first = environ.get(NUM_THREADS, "").partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else None
 
