@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from snapshot.errors import UnsupportedDtypeError
+from snapshot.errors import BadViewError, UnsupportedDtypeError
 from snapshot.manifest import View
 from snapshot.plan import Source
 
@@ -110,13 +110,16 @@ def c_order_bytes(array: "Array") -> memoryview:
 def from_view(view: View, memory: memoryview) -> "Array":
     """The array that `view` describes, in place in the stored tensor's `memory`.
 
-    Raises TypeError or ValueError when it does not fit, or when its bytes would be taken for addresses of objects.
+    Raises BadViewError when it does not fit, or when its bytes would be taken for addresses of objects.
     """
     import numpy as np
 
     if not _TYPE_STRING.fullmatch(view.dtype):
-        raise TypeError(f"{view.name!r} is said to be of {view.dtype!r}, which is no type of plain numbers or text")
-    array: Array = np.ndarray(view.shape, np.dtype(view.dtype), memory, view.start, view.strides)
+        raise BadViewError(f"{view.name!r} is said to be of {view.dtype!r}, which is no type of plain numbers or text")
+    try:
+        array: Array = np.ndarray(view.shape, np.dtype(view.dtype), memory, view.start, view.strides)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadViewError(f"{view.name!r} does not fit the {len(memory)} bytes of its tensor: {error}") from error
     array.flags.writeable = not view.read_only
     return array
 

@@ -30,6 +30,7 @@ SnapshotError
 ├── NotExportable               a module that cannot be had in another form; .path and .reason say what and why
 ├── InputMismatch               an exported model was given what it does not take (also a ValueError); .name says which
 └── ThawError                   the object graph itself refused to be rebuilt
+    └── BadViewError            a tensor or array that does not fit the memory it is said to lie in
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -205,6 +206,10 @@ class DeviceMemoryError(DeviceError):
 
 class ThawError(SnapshotError):
     """Unpickling the skeleton failed: a module is gone, a class has changed, a reducer's rebuild raised."""
+
+
+class BadViewError(ThawError):
+    """A tensor or array is not in the memory that it is said to lie in, or not of a type that can lie there."""
 
 
 class ImportRefused(SnapshotError):

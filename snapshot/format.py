@@ -23,6 +23,7 @@ MAX_HEADER_BYTES = 100_000_000
 FILLER_PREFIX = "~filler/"
 METADATA_KEY = "__metadata__"
 _LENGTH_BYTES = 8
+MIN_HEAD_BYTES = _LENGTH_BYTES + len("{}")
 MAX_HEAD_BYTES = _LENGTH_BYTES + MAX_HEADER_BYTES
 
 # Bits of one element. A type that is not listed is carried, its size unchecked, and refused when it is asked for.

@@ -4,6 +4,8 @@ The manifest is JSON in one canonical encoding; the BLAKE3 digest of those bytes
 the manifest holds the digest of every other file, it vouches for all of them.
 """
 
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeVar
 
@@ -12,13 +14,15 @@ from blake3 import blake3
 
 from snapshot.digests import Digest, address_of, num_chunks
 from snapshot.errors import BadManifestError, FormatVersionError, SnapshotNotFoundError
-from snapshot.format import MAX_HEAD_BYTES, Natural, Shape
+from snapshot.format import MAX_HEAD_BYTES, MIN_HEAD_BYTES, Natural, Shape
 
 FORMAT_VERSION = 2
 MANIFEST_FILE = "manifest.json"
 SKELETON_FILE = "skeleton"
+MAX_MANIFEST_BYTES = 1 << 28
 SHORT_DIGEST_LENGTH = 16
 
+_Distance = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Form = Literal["numpy", "torch", "parameter", "storage", "buffer"]
 
 
@@ -79,7 +83,7 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     name: str
     dtype: str
     shape: Shape
-    strides: Annotated[tuple[int, ...], msgspec.Meta(max_length=64)] | None = None
+    strides: Annotated[tuple[_Distance, ...], msgspec.Meta(max_length=64)] | None = None
     start: Natural = 0
     read_only: bool = False
     requires_grad: bool = False
@@ -98,7 +102,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     format_version: int
     python: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+$")]
-    libraries: dict[str, str]
+    libraries: dict[Annotated[str, msgspec.Meta(min_length=1)], str]
     created_at: str
     skeleton: FileRecord
     shards: tuple[Shard, ...]
@@ -171,14 +175,18 @@ def parse_manifest(path: Path, encoded: bytes) -> Manifest:
         )
     manifest = _decode(path, encoded, Manifest)
     _check(path, manifest)
-    if manifest.encode() != encoded:
+    if _encode(path, manifest) != encoded:
         raise BadManifestError(path, "is not in canonical form: it was written or changed by another program")
     return manifest
 
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            num_bytes = os.fstat(file.fileno()).st_size
+            if num_bytes > MAX_MANIFEST_BYTES:
+                raise BadManifestError(path, f"has {num_bytes} bytes, more than the limit of {MAX_MANIFEST_BYTES}")
+            return file.read(MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SnapshotNotFoundError(f"{path.parent} holds no snapshot: there is no {MANIFEST_FILE} in it") from error
     except OSError as error:
@@ -193,6 +201,13 @@ def _parse_version(path: Path, encoded: bytes) -> int:
     return _decode(path, encoded, _Versioned).format_version
 
 
+def _encode(path: Path, manifest: Manifest) -> bytes:
+    try:
+        return manifest.encode()
+    except OverflowError as error:
+        raise BadManifestError(path, f"holds a number that JSON programs do not agree on: {error}") from error
+
+
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
@@ -204,33 +219,71 @@ def _decode(path: Path, encoded: bytes, kind: type[_S]) -> _S:
 
 
 def _check(path: Path, manifest: Manifest) -> None:
-    names = [MANIFEST_FILE, *(record.file for record in manifest.all_files)]
-    for name in names:
-        if not is_inside(name):
-            raise BadManifestError(path, f"names a file outside the snapshot: {name!r}")
-    if len(set(names)) != len(names):
-        raise BadManifestError(path, "names one file twice")
-    for record in manifest.all_files:
-        if len(record.chunks) != num_chunks(record.num_bytes):
-            raise BadManifestError(
-                path,
-                f"gives {record.file} {len(record.chunks)} chunks, {record.num_bytes} bytes have "
-                f"{num_chunks(record.num_bytes)}",
-            )
-        if address_of(record.chunks) != record.digest:
-            raise BadManifestError(path, f"gives {record.file} a digest that is not the one of its chunks")
+    fault = next(_faults(manifest), None)
+    if fault:
+        raise BadManifestError(path, fault)
+
+
+def _faults(manifest: Manifest) -> Iterator[str]:
+    """In what a manifest contradicts itself. What it says of sizes and counts is never used before it is compared."""
+    yield from _faults_of_files(manifest)
     for shard in manifest.shards:
-        if shard.head_bytes > min(shard.num_bytes, MAX_HEAD_BYTES):
-            raise BadManifestError(path, f"gives {shard.file} a head of {shard.head_bytes} bytes")
-        for tensor in shard.tensors:
-            if not shard.head_bytes <= tensor.offset <= tensor.offset + tensor.num_bytes <= shard.num_bytes:
-                raise BadManifestError(path, f"places tensor {tensor.name!r} outside the data of {shard.file}")
+        yield from _faults_of_shard(shard)
     stored = [tensor for shard in manifest.shards for tensor in shard.tensors]
+    if repeated := _repeated(tensor.name for tensor in stored):
+        yield f"has two tensors called {repeated!r}"
+    if repeated := _repeated(view.name for view in manifest.views):
+        yield f"has two references called {repeated!r}"
     for index, view in enumerate(manifest.views):
-        if view.tensor >= len(stored):
-            raise BadManifestError(path, f"reference {index} ({view.name!r}) points past the last stored tensor")
-        if view.start > stored[view.tensor].num_bytes:
-            raise BadManifestError(path, f"reference {index} ({view.name!r}) begins outside its stored tensor")
-        is_bare = view.form in ("storage", "buffer")
-        if is_bare and (len(view.shape) != 1 or view.start + view.shape[0] > stored[view.tensor].num_bytes):
-            raise BadManifestError(path, f"reference {index} ({view.name!r}) is no run of bytes of its stored tensor")
+        if fault := _fault_of_view(view, stored):
+            yield f"reference {index} ({view.name!r}) {fault}"
+
+
+def _faults_of_files(manifest: Manifest) -> Iterator[str]:
+    names = [MANIFEST_FILE, *(record.file for record in manifest.all_files)]
+    yield from (f"names a file outside the snapshot: {name!r}" for name in names if not is_inside(name))
+    if repeated := _repeated(names):
+        yield f"names one file twice: {repeated!r}"
+    for record in manifest.all_files:
+        expected = num_chunks(record.num_bytes)
+        if len(record.chunks) != expected:
+            yield f"gives {record.file} {len(record.chunks)} chunks, {record.num_bytes} bytes have {expected}"
+        elif address_of(record.chunks) != record.digest:
+            yield f"gives {record.file} a digest that is not the one of its chunks"
+
+
+def _faults_of_shard(shard: Shard) -> Iterator[str]:
+    if not MIN_HEAD_BYTES <= shard.head_bytes <= min(shard.num_bytes, MAX_HEAD_BYTES):
+        yield f"gives {shard.file}, which has {shard.num_bytes} bytes, a head of {shard.head_bytes} bytes"
+    position = shard.head_bytes
+    for tensor in shard.tensors:
+        end = tensor.offset + tensor.num_bytes
+        if not position <= tensor.offset <= end <= shard.num_bytes:
+            yield (
+                f"places tensor {tensor.name!r} at bytes {tensor.offset} to {end} of {shard.file}, which is outside "
+                f"{position} to {shard.num_bytes}: before the end of what lies in front of it, or past the end"
+            )
+        position = end
+
+
+def _fault_of_view(view: View, stored: Sequence[StoredTensor]) -> str | None:
+    if view.tensor >= len(stored):
+        return "points past the last stored tensor"
+    num_bytes = stored[view.tensor].num_bytes
+    if view.start > num_bytes:
+        return "begins outside its stored tensor"
+    if view.strides is not None and len(view.strides) != len(view.shape):
+        return f"has {len(view.strides)} strides for {len(view.shape)} dimensions"
+    if view.form in ("storage", "buffer") and (len(view.shape) != 1 or view.start + view.shape[0] > num_bytes):
+        return "is no run of bytes of its stored tensor"
+    return None
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before."""
+    met: set[str] = set()
+    for name in names:
+        if name in met:
+            return name
+        met.add(name)
+    return None

@@ -6,7 +6,7 @@ Torch is imported inside the functions: a graph without tensors is frozen and th
 import sys
 from typing import TYPE_CHECKING
 
-from snapshot.errors import UnsupportedDtypeError
+from snapshot.errors import BadViewError, UnsupportedDtypeError
 from snapshot.manifest import View
 from snapshot.plan import Source
 
@@ -132,7 +132,7 @@ def storage_on(memory: memoryview, device: str) -> "torch.UntypedStorage":
 def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     """The tensor or parameter that `view` describes, in `storage`.
 
-    Raises ValueError when it does not fit, and UnsupportedDtypeError when torch has no such type.
+    Raises BadViewError when it does not fit, and UnsupportedDtypeError when torch has no such type.
     """
     import torch
 
@@ -143,14 +143,17 @@ def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     strides = c_strides(view.shape, item_bytes) if view.strides is None else view.strides
     last = sum((size - 1) * stride for size, stride in zip(view.shape, strides, strict=True))
     if 0 not in view.shape and view.start + last + item_bytes > storage.nbytes():
-        raise ValueError(f"{view.name!r} reaches past the {storage.nbytes()} bytes of its stored tensor")
+        raise BadViewError(f"{view.name!r} reaches past the {storage.nbytes()} bytes of its stored tensor")
     if any(distance % item_bytes or distance < 0 for distance in (view.start, *strides)):
-        raise ValueError(f"{view.name!r} has distances that are no multiples of its {item_bytes}-byte elements")
+        raise BadViewError(f"{view.name!r} has distances that are no multiples of its {item_bytes}-byte elements")
     tensor = torch.empty(0, dtype=dtype, device=storage.device)
-    tensor.set_(storage, view.start // item_bytes, view.shape, [stride // item_bytes for stride in strides])
-    if view.form == "parameter":
-        return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
-    return tensor.requires_grad_() if view.requires_grad else tensor
+    try:
+        tensor.set_(storage, view.start // item_bytes, view.shape, [stride // item_bytes for stride in strides])
+        if view.form == "parameter":
+            return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
+        return tensor.requires_grad_() if view.requires_grad else tensor
+    except (RuntimeError, TypeError) as error:
+        raise BadViewError(f"{view.name!r} cannot lie in its stored tensor: {error}") from error
 
 
 def storage_from_view(view: View, storage: "torch.UntypedStorage") -> "torch.UntypedStorage":

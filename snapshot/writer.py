@@ -9,10 +9,12 @@ from typing import BinaryIO
 from blake3 import blake3
 
 from snapshot.digests import ChunkHasher
+from snapshot.errors import HeaderTooLargeError
 from snapshot.format import Content, Placement, lay_out, write_file
 from snapshot.manifest import (
     FORMAT_VERSION,
     MANIFEST_FILE,
+    MAX_MANIFEST_BYTES,
     SKELETON_FILE,
     FileRecord,
     Manifest,
@@ -73,7 +75,7 @@ def write_manifest(
     libraries: dict[str, str],
     meta: dict[str, object],
 ) -> Manifest:
-    """Write the skeleton, and last the manifest, by which all of it becomes a snapshot."""
+    """Write the skeleton, and last the manifest, by which all of it becomes a snapshot. Raises HeaderTooLargeError."""
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         python="{}.{}.{}".format(*sys.version_info),
@@ -85,7 +87,13 @@ def write_manifest(
         files=files,
         meta=meta,
     )
-    (folder / MANIFEST_FILE).write_bytes(manifest.encode())
+    encoded = manifest.encode()
+    if len(encoded) > MAX_MANIFEST_BYTES:
+        raise HeaderTooLargeError(
+            f"a manifest of {len(encoded)} bytes, for {len(views)} tensors and arrays, passes the limit of "
+            f"{MAX_MANIFEST_BYTES} that readers hold; keep fewer, larger ones"
+        )
+    (folder / MANIFEST_FILE).write_bytes(encoded)
     return manifest
 
 

@@ -61,6 +61,15 @@ CONTRADICTIONS: dict[str, Callable[[dict[str, Any]], None]] = {
     "chunks of another file": lambda m: m["skeleton"].update(chunks=["0" * 64]),
     "more bytes than chunks": lambda m: m["skeleton"].update(num_bytes=2**62),
     "a negative size": lambda m: m["skeleton"].update(num_bytes=-1),
+    "a head too small to be one": lambda m: m["shards"][0].update(head_bytes=9),
+    "tensors that overlap": lambda m: m["shards"][0]["tensors"][1].update(
+        offset=m["shards"][0]["tensors"][0]["offset"]
+    ),
+    "two tensors of one name": lambda m: m["shards"][0]["tensors"][1].update(name="a"),
+    "two references of one name": lambda m: m["views"][1].update(name="a"),
+    "a stride too many": lambda m: m["views"][0].update(strides=[8, 8]),
+    "a stride beyond all memory": lambda m: m["views"][0].update(strides=[2**70]),
+    "a library without a name": lambda m: m["libraries"].update({"": "1"}),
     "a head larger than the file": lambda m: m["shards"][0].update(head_bytes=2**62, tensors=[]) or m.update(views=[]),
     "a tensor past the end": lambda m: m["shards"][0]["tensors"][0].update(num_bytes=10**6),
     "a tensor in the head": lambda m: m["shards"][0]["tensors"][0].update(offset=0),
@@ -95,6 +104,20 @@ def test_another_spelling_is_refused_since_its_digest_would_differ(
 def test_the_version_is_named_before_anything_else_is_looked_at() -> None:
     with pytest.raises(snapshot.FormatVersionError, match="format version 99, this program reads version 2"):
         parse_manifest(WHERE, b'{"format_version":99,"whatever":true}')
+
+
+def test_a_manifest_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / MANIFEST_FILE, "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(snapshot.BadManifestError, match="has 1099511627776 bytes, more than the limit"):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_over_the_limit_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapshot.writer.MAX_MANIFEST_BYTES", 1000)
+    with pytest.raises(snapshot.HeaderTooLargeError, match=r"manifest of .* limit of 1000"):
+        snapshot.freeze([np.zeros(n) for n in range(20)], tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_snapshot_there(tmp_path: Path) -> None:
