@@ -21,8 +21,7 @@ import snapshot
 from faas import modules, revision, settings
 from faas.errors import named
 from faas.revision import Loaded, Revision
-from faas.runtime import Runtime
-from faas.server.serve import Stop, serve
+from faas.server.serve import Stop
 
 LET_GO_WITHIN_S = 1.0
 """How long an instance that got a signal waits for the platform to let it go."""
@@ -93,15 +92,8 @@ class _Instance:
         self._loaded = loaded
         self._phases = phases
         self._tell = tell
-        self._runtime = Runtime(
-            loaded.handler.function,
-            loaded.handler,
-            instance_id=order.instance_id,
-            version=order.revision.id,
-            phases=phases,
-            on_recycle=lambda: tell(Leaving()),
-            debug=settings.read().debug,
-        )
+        self._runtime = loaded.server.runtime
+        self._runtime.begin(order.instance_id, phases=phases, on_recycle=lambda: tell(Leaving()))
         self._num_known = 0
 
     async def run(self, listen: socket.socket, control: socket.socket) -> int:
@@ -109,12 +101,12 @@ class _Instance:
         stop = _Stop(self._tell)
         watch = asyncio.ensure_future(_stop_when_closed(control, stop))
         try:
-            status = await serve(
-                self._runtime,
+            status = await self._loaded.server.serve(
                 [listen],
                 load=self._load,
                 grace_s=self._order.grace_s,
                 lame_duck_s=settings.read().lame_duck_s,
+                warm_up=not self._loaded.rehearsed,
                 on_ready=self._ready,
                 stop=stop,
             )

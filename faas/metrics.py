@@ -100,6 +100,11 @@ class Metrics:
         self._began_at = clock()
         self._registry: Any = None
 
+    def begin(self, phases_s: dict[str, float]) -> None:
+        """Count for an instance that begins now. `phases_s` fills with the phases of its start."""
+        self.start_phases_s = phases_s
+        self._began_at = self._clock()
+
     def answered(self, call: Call, arrived_at: float, now: float) -> None:
         """Count a call that was answered well."""
         self.requests["ok"] += 1

@@ -15,6 +15,7 @@ import msgspec
 from faas import settings
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
+from warmpool import threads
 
 Progress = Callable[[str], None]
 
@@ -26,8 +27,6 @@ Tolerance = tuple[float, float]
 TOLERANCE: Tolerance = (1e-4, 1e-6)
 EXPORTED_TOLERANCE: Tolerance = (1e-3, 1e-4)
 """Relative and absolute: an exported model runs other kernels, which add in another order."""
-
-_SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 async def prepare(
@@ -133,10 +132,10 @@ async def _checked(
         return {**unused, "reason": f"the state does not thaw: {error}"}
     if made["answers"] is not None and not _same(made["answers"], checked["answers"], tolerance):
         return {**unused, "reason": "the thawed state answers the examples differently"}
-    kept = {"snapshot": task["folder"], "digest": made["digest"], "thaw_s": checked["thaw_s"]}
+    kept = {"snapshot": task["folder"], "digest": made["digest"], "compared": made["answers"] is not None}
     if task.get("later"):  # then the process that made it ready has imported what no instance needs
         kept |= {"imports": checked["imports"], "late": checked["late"]}
-    return {**kept, "compared": made["answers"] is not None}
+    return {**kept, "thaw_s": checked["thaw_s"], "rehearsable": checked["rehearsable"]}
 
 
 def _same(before: list[str], after: list[str], tolerance: Tolerance) -> bool:
@@ -168,7 +167,7 @@ async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
             stdin=asyncio.subprocess.PIPE,
             stdout=STDERR,
             pass_fds=(writer,),
-            env={**_SINGLE_THREADED, **os.environ, "TOKENIZERS_PARALLELISM": "false"},
+            env={**threads.ONE_THREAD, **os.environ, "TOKENIZERS_PARALLELISM": "false"},
         )
     except BaseException:
         os.close(reader)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 import snapshot
-from faas import examples, export, instance, later, modules, targets
+from faas import examples, export, instance, later, modules, rehearsal, targets
 from faas.errors import FaasError, SettingError, TargetError, named
 from faas.export import Exported
 from faas.function import Function
@@ -69,12 +69,17 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, tag="checked"):
-    """The outcome of "check". `late` are the packages that were imported after all, and the lines that did it."""
+    """The outcome of "check".
+
+    `late` are the packages that were imported after all, and the lines that did it; `rehearsable` says that the answers
+    left nothing that a fork could not share.
+    """
 
     answers: list[str] | None
     thaw_s: float
     imports: tuple[str, ...]
     late: dict[str, str]
+    rehearsable: bool
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
@@ -212,8 +217,15 @@ def _check(task: Task) -> Checked:
     handler.restore(snapshot.thaw(Path(task.folder)).state)
     handler.after_thaw()
     thaw_s = time.monotonic() - begun
+    before = rehearsal.Footprint.here()
     answers = examples.answers(handler)
-    return Checked(answers=answers, thaw_s=thaw_s, imports=tuple(modules.installed()), late=noticing.found)
+    return Checked(
+        answers=answers,
+        thaw_s=thaw_s,
+        imports=tuple(modules.installed()),
+        late=noticing.found,
+        rehearsable=rehearsal.is_offered(function) and rehearsal.Footprint.here() == before,
+    )
 
 
 def _pick(functions: list[Function], name: str | None) -> Function:

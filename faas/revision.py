@@ -13,17 +13,22 @@ from pathlib import Path
 import msgspec
 
 import snapshot
-from faas import settings, targets
+from faas import rehearsal, settings, targets
 from faas.handler import Handler
 from faas.later import importing_later
+from faas.runtime import Runtime
+from faas.server.serve import Server
 from snapshot import Thawed
+
+logger = logging.getLogger(__name__)
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance serves: the code that `target` names, the frozen state, the environment variables of both.
 
     `digest` is the snapshot's identity. Without a snapshot each instance runs `setup()`. `later` are the packages that
-    the code imports and the frozen state does without: they are imported when they are used.
+    the code imports and the frozen state does without: they are imported when they are used. `rehearse` lets a hot
+    zygote answer the example inputs, once for all its instances.
     """
 
     id: str
@@ -33,6 +38,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     env: dict[str, str] = {}
     later: tuple[str, ...] = ()
+    rehearse: bool = False
 
     def thaw(self) -> Thawed:
         """Return the frozen state, mapped.
@@ -45,7 +51,10 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loaded:
-    """A revision's handler in this process; `thawed` tells whether it has its state already."""
+    """A revision in this process: its handler, and the server that an instance of it will be.
+
+    `thawed` tells whether the handler has its state already, `rehearsed` whether it has answered the example inputs.
+    """
 
     def __init__(self, revision: Revision) -> None:
         os.environ.update(revision.env)
@@ -54,7 +63,10 @@ class Loaded:
         with importing_later(revision.later):
             functions = targets.load(revision.target)
         self.handler = Handler(next(f for f in functions if f.name == revision.function))
+        runtime = Runtime(self.handler.function, self.handler, version=revision.id, debug=settings.read().debug)
+        self.server = Server(runtime)
         self.thawed = False
+        self.rehearsed = False
         self.mapped_bytes = 0
 
     def thaw(self) -> None:
@@ -63,6 +75,15 @@ class Loaded:
         self.handler.restore(thawed.state)
         self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
+
+    def rehearse(self) -> None:
+        """Answer the example inputs here, so that no instance forked from this process has to, unless one fails."""
+        try:
+            rehearsal.rehearse(self.handler)
+        except Exception:
+            logger.exception("an example input failed; each instance answers them itself")
+        else:
+            self.rehearsed = True
 
 
 def _log_to_stderr() -> None:
@@ -88,6 +109,8 @@ def preload(payload: bytes) -> None:
     loaded = Loaded(msgspec.json.decode(payload, type=Revision))
     if loaded.revision.snapshot is not None:
         loaded.thaw()
+        if loaded.revision.rehearse:
+            loaded.rehearse()
     _preloaded = loaded
 
 

@@ -30,8 +30,7 @@ _TEARDOWN_S: Final = 10.0
 class Runtime:
     """The composition of one instance. Everything here belongs to the event loop's thread.
 
-    `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one puts
-    it there, `load` included. `on_recycle` is called once, after `recycle_after` calls.
+    It can be made ahead of need, in a zygote: `begin` then says which instance this process is.
     """
 
     def __init__(
@@ -39,18 +38,15 @@ class Runtime:
         function: Function,
         handler: Handler,
         *,
-        instance_id: str,
         version: str,
-        phases: dict[str, float] | None = None,
-        on_recycle: Callable[[], None] | None = None,
         debug: bool = False,
         clock: Clock = monotonic,
     ) -> None:
         self.function = function
         self.handler = handler
-        self.instance_id = instance_id
+        self.instance_id = ""
         self.version = version
-        self.phases = phases if phases is not None else {}
+        self.phases: dict[str, float] = {}
         self.debug = debug
         self.clock = clock
         self.reason = "starting"
@@ -58,11 +54,28 @@ class Runtime:
         self.thread = ModelThread(f"model {function.name}")
         self.engines: dict[str, Engine] = {}
         self.metrics = _metrics(function, version, clock)
-        self.metrics.start_phases_s = self.phases
         self._state: State = "starting"
-        self._on_recycle = on_recycle
-        self._num_calls_left = function.spec.recycle_after if on_recycle is not None else None
+        self._on_recycle: Callable[[], None] | None = None
+        self._num_calls_left: int | None = None
         self._loaded = False
+
+    def begin(
+        self,
+        instance_id: str,
+        *,
+        phases: dict[str, float] | None = None,
+        on_recycle: Callable[[], None] | None = None,
+    ) -> None:
+        """Be this instance from now on.
+
+        `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one
+        puts it there, `load` included. `on_recycle` is called once, after `recycle_after` calls.
+        """
+        self.instance_id = instance_id
+        self.phases = phases if phases is not None else {}
+        self.metrics.begin(self.phases)
+        self._on_recycle = on_recycle
+        self._num_calls_left = self.function.spec.recycle_after if on_recycle is not None else None
 
     @property
     def state(self) -> State:
@@ -74,8 +87,8 @@ class Runtime:
         """Whether it wants calls."""
         return self._state == "ready"
 
-    async def start(self, load: Callable[[], object]) -> None:
-        """Run `load` (`setup()`, or a thaw) on the model thread, make the engines, warm up, and be ready.
+    async def start(self, load: Callable[[], object], *, warm_up: bool = True) -> None:
+        """Run `load` (`setup()`, or a thaw) on the model thread, make the engines, warm up if asked, and be ready.
 
         Raises:
             StartFailed: one of these failed, or took longer than `startup_timeout_s`. The state says so too.
@@ -86,7 +99,8 @@ class Runtime:
             async with limit:
                 await self._load(load)
                 await self._make_engines()
-                await self._warm_up()
+                if warm_up:
+                    await self._warm_up()
         except Exception as error:
             if limit.expired():
                 said = f"it took longer than startup_timeout_s={limit_s:g}; it was at:\n{self.thread.stack()}"

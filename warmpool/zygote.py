@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from warmpool import descriptors, fresh, hazards, hugepages, lifeline, protocol, selftest, threads, worker
+from warmpool import descriptors, fresh, hazards, holes, hugepages, lifeline, protocol, selftest, threads, worker
 from warmpool.errors import ForkRefused, ProtocolError
 
 
@@ -72,6 +72,7 @@ class Zygote:
         self._limits = threads.Limits.find()
         self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
         gc.collect()
+        holes.fill()
         gc.freeze()
 
     def serve(self) -> None:

@@ -19,7 +19,7 @@ from faas.cli.run import one
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
-from faas.server.serve import KEEP_ALIVE_S, Stop, serve
+from faas.server.serve import KEEP_ALIVE_S, Server, Stop
 from faas.targets import Target
 
 logger = logging.getLogger(__name__)
@@ -75,8 +75,8 @@ def serve_here(function: Function, listen: socket.socket, *, keep_alive_s: float
 async def _serve(function: Function, listen: socket.socket, keep_alive_s: float, is_child: bool) -> int:
     found = settings.read()
     handler = Handler(function)
-    name = f"{function.name}-{os.getpid()}"
-    runtime = Runtime(function, handler, instance_id=name, version="local", debug=found.debug)
+    runtime = Runtime(function, handler, version="local", debug=found.debug)
+    runtime.begin(f"{function.name}-{os.getpid()}")
     url = ports.url_of(listen)
 
     def load() -> None:
@@ -86,13 +86,11 @@ async def _serve(function: Function, listen: socket.socket, keep_alive_s: float,
     stop = Stop()
     if is_child:
         _stop_with_parent(stop)
-    code = await serve(
-        runtime,
+    code = await Server(runtime, keep_alive_s).serve(
         [listen],
         load=load,
         grace_s=function.spec.calls.grace_period_s,
         lame_duck_s=found.lame_duck_s,
-        keep_alive_s=keep_alive_s,
         on_ready=lambda: logger.info("%s is at %s", function.name, url),
         stop=stop,
     )

@@ -215,6 +215,7 @@ def revision_of(preparation: Preparation) -> Revision:
         digest=preparation.digest,
         env=preparation.description.env,
         later=preparation.later,
+        rehearse=preparation.rehearsable,
     )
 
 

@@ -23,16 +23,18 @@ _TRACEPARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0
 
 
 class RequestIds:
-    """Makes the ids of requests that bring none: a random part of this process, and a count."""
+    """Makes the ids of requests that bring none: a random part of this process, drawn at the first one, and a count."""
 
     def __init__(self) -> None:
-        self._prefix = secrets.token_hex(6).encode()
+        self._prefix = b""
         self._next = itertools.count(1).__next__
 
     def of(self, stated: bytes | None) -> bytes:
         """Return the caller's own id where it is fit to be sent and logged, else a new one."""
         if stated and len(stated) <= _MAX_ID_LENGTH and not stated.translate(None, _ID_BYTES):
             return stated
+        if not self._prefix:
+            self._prefix = secrets.token_hex(6).encode()
         return b"%s-%x" % (self._prefix, self._next())
 
 

@@ -63,7 +63,6 @@ class Invoke:
         self._wants_context = endpoint.signature.context is not None
         self._limit = calls.max_payload_bytes
         self._timeout_s = calls.timeout_s
-        self._instance = (b"x-instance-id", runtime.instance_id.encode("latin-1", "replace"))
         self._version = (b"x-model-version", runtime.version.encode("latin-1", "replace"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,7 +160,7 @@ class Invoke:
 
     def _cost(self, call: Call | None, asked: _Asked) -> list[Pair]:
         """Return the headers that say who answered, and what it cost where anything was computed."""
-        said = [self._instance, self._version]
+        said = [(b"x-instance-id", self._runtime.instance_id.encode("latin-1", "replace")), self._version]
         if call is None or not call.started_at:
             said.append(_WARM)
             return said

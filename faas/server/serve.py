@@ -57,62 +57,68 @@ class Stop:
                 loop.remove_signal_handler(signum)
 
 
-async def serve(
-    runtime: Runtime,
-    sockets: Sequence[socket.socket],
-    *,
-    load: Callable[[], object],
-    grace_s: float,
-    lame_duck_s: float = 0.0,
-    keep_alive_s: float = KEEP_ALIVE_S,
-    on_ready: Callable[[], None] | None = None,
-    stop: Stop | None = None,
-    exit_on_failure: bool = True,
-) -> int:
-    """Serve until told to stop, by SIGTERM, SIGINT or `stop`; return the exit code.
+class Server:
+    """Serves one instance over HTTP. Like its runtime it can be made ahead of need."""
 
-    The sockets (TCP or Unix) are open at once and answer 503 until `load` and the warm-up are done and `on_ready` has
-    been called. When told to stop, readiness goes at once and answers close their connections; calls are still taken
-    for `lame_duck_s`, then refused while those in flight are finished; what is open after `grace_s` ends with an error.
-    A start that failed ends it, or with `exit_on_failure` off stays to be read at /readyz until it is told to stop.
-    0: stopped as told; 1: the start failed; 128 + n: signal n came as the second one, which ends everything at once.
-    """
-    stop = stop if stop is not None else Stop()
-    listener = Listener(build(runtime), keep_alive_s)
-    with stop.on_signals(), _watched(runtime):
-        await listener.open(sockets)
+    def __init__(self, runtime: Runtime, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+        self.runtime = runtime
+        self._listener = Listener(build(runtime), keep_alive_s)
+
+    async def serve(
+        self,
+        sockets: Sequence[socket.socket],
+        *,
+        load: Callable[[], object],
+        grace_s: float,
+        lame_duck_s: float = 0.0,
+        warm_up: bool = True,
+        on_ready: Callable[[], None] | None = None,
+        stop: Stop | None = None,
+        exit_on_failure: bool = True,
+    ) -> int:
+        """Serve until told to stop, by SIGTERM, SIGINT or `stop`; return the exit code.
+
+        The sockets (TCP or Unix) are open at once and answer 503 until `load` and the warm-up are done and `on_ready`
+        has been called. When told to stop, readiness goes at once and answers close their connections; calls are still
+        taken for `lame_duck_s`, then refused while those in flight are finished; what is open after `grace_s` ends with
+        an error. A start that failed ends it, or with `exit_on_failure` off stays to be read at /readyz until it is
+        told to stop. 0: stopped as told; 1: the start failed; 128 + n: signal n came as the second one, which ends
+        everything at once.
+        """
+        stop = stop if stop is not None else Stop()
+        with stop.on_signals(), _watched(self.runtime):
+            await self._listener.open(sockets)
+            try:
+                started = await _unless(stop.told, self._start(load, warm_up, on_ready))
+                if started is False and exit_on_failure:
+                    await self.runtime.close()
+                    return 1
+                await stop.told.wait()
+                await _unless(stop.at_once, self._end(grace_s, lame_duck_s))
+            finally:
+                await self._listener.close(0.0)
+        return 128 + stop.signal if stop.at_once.is_set() else 0
+
+    async def _start(self, load: Callable[[], object], warm_up: bool, on_ready: Callable[[], None] | None) -> bool:
         try:
-            started = await _unless(stop.told, _start(runtime, load, on_ready))
-            if started is False and exit_on_failure:
-                await runtime.close()
-                return 1
-            await stop.told.wait()
-            await _unless(stop.at_once, _end(runtime, listener, grace_s, lame_duck_s))
-        finally:
-            await listener.close(0.0)
-    return 128 + stop.signal if stop.at_once.is_set() else 0
+            await self.runtime.start(load, warm_up=warm_up)
+        except StartFailed as error:
+            logger.error("%s", error, exc_info=error.__cause__)
+            return False
+        if on_ready is not None:
+            on_ready()
+        return True
 
-
-async def _start(runtime: Runtime, load: Callable[[], object], on_ready: Callable[[], None] | None) -> bool:
-    try:
-        await runtime.start(load)
-    except StartFailed as error:
-        logger.error("%s", error, exc_info=error.__cause__)
-        return False
-    if on_ready is not None:
-        on_ready()
-    return True
-
-
-async def _end(runtime: Runtime, listener: Listener, grace_s: float, lame_duck_s: float) -> None:
-    runtime.leave_rotation()
-    listener.close_after_answers()
-    await asyncio.sleep(lame_duck_s)
-    ends_at = runtime.clock() + grace_s
-    await runtime.drain(grace_s)
-    await listener.quiet(max(ends_at - runtime.clock(), _LAST_BYTES_S))
-    await listener.close(_LAST_BYTES_S)
-    await runtime.close()
+    async def _end(self, grace_s: float, lame_duck_s: float) -> None:
+        clock, listener = self.runtime.clock, self._listener
+        self.runtime.leave_rotation()
+        listener.close_after_answers()
+        await asyncio.sleep(lame_duck_s)
+        ends_at = clock() + grace_s
+        await self.runtime.drain(grace_s)
+        await listener.quiet(max(ends_at - clock(), _LAST_BYTES_S))
+        await listener.close(_LAST_BYTES_S)
+        await self.runtime.close()
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | None:

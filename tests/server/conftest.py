@@ -15,7 +15,7 @@ import pytest
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
-from faas.server.serve import Stop, serve
+from faas.server.serve import Server, Stop
 
 
 @pytest.fixture
@@ -75,14 +75,17 @@ def serving() -> Serving:
         load: Callable[[], Any] | None = None,
         ready_first: bool = True,
         runtime: dict[str, Any] | None = None,
+        phases: dict[str, float] | None = None,
+        on_recycle: Callable[[], None] | None = None,
         **options: Any,
     ) -> AsyncIterator[Served]:
         handler = Handler(function)
-        made = Runtime(function, handler, **{"instance_id": "i-1", "version": "7"} | (runtime or {}))
+        made = Runtime(function, handler, **{"version": "7"} | (runtime or {}))
+        made.begin("i-1", phases=phases, on_recycle=on_recycle)
         stop, ready, sock = Stop(), asyncio.Event(), listening()
         port = sock.getsockname()[1]
         options = {"grace_s": 5.0, "stop": stop, "on_ready": ready.set, "exit_on_failure": False} | options
-        done = asyncio.create_task(serve(made, [sock], load=load or handler.setup, **options))
+        done = asyncio.create_task(Server(made).serve([sock], load=load or handler.setup, **options))
         try:
             if ready_first:
                 waiter = asyncio.create_task(ready.wait())

@@ -18,7 +18,7 @@ import uvloop
 from faas import endpoint, inference_function
 from faas.handler import Handler
 from faas.runtime import Runtime
-from faas.server.serve import serve
+from faas.server.serve import Server
 
 PORT_FILE = Path(sys.argv[1])
 
@@ -50,7 +50,7 @@ async def main() -> int:
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     handler = Handler(Program)
-    runtime = Runtime(Program, handler, instance_id="p", version="1")
+    runtime = Runtime(Program, handler, version="1")
 
     def ready() -> None:
         partial = PORT_FILE.with_suffix(".partial")
@@ -59,7 +59,9 @@ async def main() -> int:
         print("ready", flush=True)
 
     grace_s, lame_duck_s = float(sys.argv[2]), float(sys.argv[3])
-    return await serve(runtime, [sock], load=handler.setup, grace_s=grace_s, lame_duck_s=lame_duck_s, on_ready=ready)
+    return await Server(runtime).serve(
+        [sock], load=handler.setup, grace_s=grace_s, lame_duck_s=lame_duck_s, on_ready=ready
+    )
 
 
 if __name__ == "__main__":

@@ -307,8 +307,8 @@ async def test_several_endpoints_each_with_its_own_schema(serving):
 
 async def test_a_cold_start_is_told_to_each_that_waited_for_it_and_counted_once(serving):
     cold = {"X-Faas-Cold": "1", "X-Faas-Activate-Ms": "12.5"}
-    options = {"phases": {"fork": 0.006, "thaw": 0.02}}
-    async with serving(echo, runtime=options) as served:
+    phases = {"fork": 0.006, "thaw": 0.02}
+    async with serving(echo, phases=phases) as served:
         first = await served.post(1, headers=cold)
         assert first.headers["x-cold-start"] == "1"
         parts = dict(part.split(";dur=") for part in first.headers["server-timing"].split(", "))

@@ -160,7 +160,7 @@ async def test_middleware_takes_keywords_and_refuses_what_is_none(serving):
         return 1
 
     with pytest.raises(SettingError, match="middleware"):
-        build(Runtime(two, Handler(two), instance_id="i", version="1"))
+        build(Runtime(two, Handler(two), version="1"))
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the call", "after it"])

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def made(function: Function, **options: Any) -> Runtime:
-    return Runtime(function, Handler(function), **{"instance_id": "i", "version": "1"} | options)
+    return Runtime(function, Handler(function), **{"version": "1"} | options)
 
 
 async def test_it_goes_from_starting_to_ready_to_draining():
@@ -140,7 +140,7 @@ async def test_a_time_out_inside_setup_is_not_taken_for_the_start_up_limit():
 async def test_recycle_is_asked_for_once(serving):
     asked: list[int] = []
     recycled = echo.with_options(recycle_after=3)
-    async with serving(recycled, runtime={"on_recycle": lambda: asked.append(1)}) as served:
+    async with serving(recycled, on_recycle=lambda: asked.append(1)) as served:
         for number in range(5):
             assert asked == ([] if number < 3 else [1])
             await served.post(number)
@@ -149,7 +149,8 @@ async def test_recycle_is_asked_for_once(serving):
 
 async def test_a_thaw_that_measures_itself_is_not_called_setup():
     phases: dict[str, float] = {"fork": 0.01}
-    runtime = made(echo, phases=phases)
+    runtime = made(echo)
+    runtime.begin("i", phases=phases)
 
     def thaw() -> None:
         phases["thaw"] = 0.02

@@ -19,7 +19,7 @@ from faas import Batching, Calls, endpoint, inference_function
 from faas.handler import Handler
 from faas.runtime import Runtime
 from faas.server import serve as serving_life
-from faas.server.serve import Stop, serve
+from faas.server.serve import Server, Stop
 from tests.server.answers import echo, problem
 
 pytestmark = pytest.mark.anyio
@@ -241,8 +241,10 @@ async def test_unix_sockets_are_served(tmp_path):
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(path)
     handler, stop, ready = Handler(echo), Stop(), asyncio.Event()
-    runtime = Runtime(echo, handler, instance_id="u", version="1")
-    done = asyncio.create_task(serve(runtime, [sock], load=handler.setup, grace_s=1, stop=stop, on_ready=ready.set))
+    runtime = Runtime(echo, handler, version="1")
+    done = asyncio.create_task(
+        Server(runtime).serve([sock], load=handler.setup, grace_s=1, stop=stop, on_ready=ready.set)
+    )
     await asyncio.wait_for(ready.wait(), 10)
     transport = httpx.AsyncHTTPTransport(uds=path)
     async with httpx.AsyncClient(transport=transport, base_url="http://x", timeout=20) as client:
