@@ -14,13 +14,12 @@ from blake3 import blake3
 from snapshot.arrivals import Arrivals
 from snapshot.digests import CHUNK_BYTES
 from snapshot.errors import DigestMismatchError, SizeMismatchError, SnapshotError, UnreachableError
-from snapshot.ranges import Interrupted, RangeReader, Refused
+from snapshot.ranges import BEYOND_END, Interrupted, RangeReader, Refused
 from snapshot.spans import Span
 
 NUM_ATTEMPTS = 6
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
-_BEYOND_END = "InvalidRange"
 
 
 class Source(Protocol):
@@ -121,7 +120,7 @@ class Fetching:
                 chunks.again(wrong.index)
 
     def _refusal(self, span: Span, refused: Refused) -> SnapshotError:
-        if refused.code == _BEYOND_END:
+        if refused.code == BEYOND_END:
             partial = self._partials[span.digest]
             what = f"{self._source.address(span.digest)} ends before its {partial.num_bytes} bytes; push it again"
             return SizeMismatchError(partial.path, what)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 # Small enough to be still in the processor's cache when it is digested and written.
 PIECE_BYTES = 256 << 10
+BEYOND_END = "InvalidRange"
 _TIMEOUT_S = 30.0
 _MAX_ERROR_BYTES = 1 << 16
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
@@ -111,14 +112,21 @@ def _bytes_before(response: http.client.HTTPResponse, begin: int, end: int) -> i
         if response.status == 206:
             raise Interrupted("the answer does not say which range it is")
         if response.length is not None and response.length < end:
-            raise Interrupted(f"the whole object has {response.length} bytes, asked for was up to {end}")
+            raise _beyond(end, str(response.length))
         return begin
     found = _CONTENT_RANGE.fullmatch(stated.strip())
+    if found is not None and found[3] != "*" and int(found[3]) < end:
+        raise _beyond(end, found[3])
     if found is None or (int(found[1]), int(found[2])) != (begin, end - 1):
         raise Interrupted(f"the answer is {stated!r}, asked for was {begin}-{end - 1}")
     if response.length is not None and response.length != end - begin:
         raise Interrupted(f"the answer has {response.length} bytes for a range of {end - begin}")
     return 0
+
+
+def _beyond(end: int, num_bytes: str) -> Refused:
+    """What other servers answer by themselves when an object ends before a range does."""
+    return Refused(416, BEYOND_END, f"the object has {num_bytes} bytes, asked for was up to {end}")
 
 
 def _found(pattern: re.Pattern[bytes], body: bytes) -> str:

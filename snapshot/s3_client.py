@@ -4,14 +4,16 @@ boto3 brings credentials from all the places where they may be, retries, and sig
 many a thaw: only what has a store in S3 imports this.
 """
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import boto3
+import botocore.session
 from boto3.exceptions import S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
@@ -212,15 +214,23 @@ def _cause(error: Exception) -> Exception:
     return context if isinstance(error, S3UploadFailedError) and isinstance(context, Exception) else error
 
 
+@functools.cache
+def _models() -> Any:
+    """boto3's descriptions of services, which are long to read and never change: read once for all sessions."""
+    return botocore.session.Session().get_component("data_loader")
+
+
 def _connect(bucket: str, options: S3Options) -> _Connection:
-    # A session of its own, whose credentials are those of now; handed to the client whole, so that boto3 renews them.
-    session = boto3.session.Session()
     if options.endpoint_url is not None:
         check_endpoint(options.endpoint_url, bucket)
+    # A session of its own, whose credentials are those of now; handed to the client whole, so that boto3 renews them.
+    core = botocore.session.Session()
+    core.register_component("data_loader", _models())
+    session = boto3.session.Session(botocore_session=core)
 
-    def client(style: str) -> Any:
+    def client(style: Literal["path", "auto"]) -> Any:
         config = Config(
-            s3={"addressing_style": style},  # type: ignore[arg-type]  # the stubs want its literals
+            s3={"addressing_style": style},
             signature_version="s3v4",
             connect_timeout=5,
             read_timeout=60,
@@ -233,11 +243,12 @@ def _connect(bucket: str, options: S3Options) -> _Connection:
         region = options.region or session.region_name or _REGION
         return session.client("s3", endpoint_url=options.endpoint_url, region_name=region, config=config)
 
-    # A bucket with dots has no valid certificate as a host, and other servers seldom have a host for each bucket.
-    made = client("path" if options.endpoint_url or "." in bucket else "auto")
+    # By path: other servers than Amazon's seldom have a host for each bucket, and a bucket with dots has none that a
+    # certificate is valid for.
+    made = client("path")
     endpoint = str(made.meta.endpoint_url)
     if not is_aws(endpoint):
         check_endpoint(endpoint, bucket)
-        made = made if options.endpoint_url or "." in bucket else client("path")
-    configured = session._session.get_config_variable("ca_bundle")  # has no public counterpart
-    return _Connection(made, configured or get_cert_path(True))
+    elif "." not in bucket:
+        made = client("auto")
+    return _Connection(made, core.get_config_variable("ca_bundle") or get_cert_path(True))
