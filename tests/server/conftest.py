@@ -15,7 +15,7 @@ import pytest
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
-from faas.server.serve import Server, Stop
+from faas.server.serve import KEEP_ALIVE_S, Server, Stop
 
 
 @pytest.fixture
@@ -75,6 +75,7 @@ def serving() -> Serving:
         load: Callable[[], Any] | None = None,
         ready_first: bool = True,
         runtime: dict[str, Any] | None = None,
+        keep_alive_s: float = KEEP_ALIVE_S,
         phases: dict[str, float] | None = None,
         on_recycle: Callable[[], None] | None = None,
         **options: Any,
@@ -85,7 +86,7 @@ def serving() -> Serving:
         stop, ready, sock = Stop(), asyncio.Event(), listening()
         port = sock.getsockname()[1]
         options = {"grace_s": 5.0, "stop": stop, "on_ready": ready.set, "exit_on_failure": False} | options
-        done = asyncio.create_task(Server(made).serve([sock], load=load or handler.setup, **options))
+        done = asyncio.create_task(Server(made, keep_alive_s).serve([sock], load=load or handler.setup, **options))
         try:
             if ready_first:
                 waiter = asyncio.create_task(ready.wait())
