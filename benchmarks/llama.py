@@ -26,7 +26,7 @@ QUICK = Shape(hidden=512, feed_forward=1408, num_layers=17, num_heads=8, num_key
 PROMPT = tuple(range(5, 21))
 
 
-class Attention(nn.Module):
+class Attention(nn.Module):  # type: ignore[misc]  # torch is not looked into
     """Causal attention with fewer heads for keys and values than for queries, and rotary positions."""
 
     def __init__(self, shape: Shape) -> None:
@@ -58,7 +58,7 @@ def rotated(x: torch.Tensor) -> torch.Tensor:
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
-class FeedForward(nn.Module):
+class FeedForward(nn.Module):  # type: ignore[misc]  # torch is not looked into
     """The gated half of a layer."""
 
     def __init__(self, shape: Shape) -> None:
@@ -69,10 +69,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x and the result: (positions, hidden)."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # type: ignore[misc]  # torch is not looked into
     """One layer: attention, then feed-forward, each added to what came in."""
 
     def __init__(self, shape: Shape) -> None:
@@ -85,10 +85,10 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x and the result: (positions, hidden)."""
         x = x + self.self_attn(self.input_layernorm(x))
-        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
+        return x + self.mlp(self.post_attention_layernorm(x))
 
 
-class Llama(nn.Module):
+class Llama(nn.Module):  # type: ignore[misc]  # torch is not looked into
     """The whole decoder; calling it gives the logits of the token after the last."""
 
     def __init__(self, shape: Shape) -> None:
@@ -103,14 +103,17 @@ class Llama(nn.Module):
         x = self.embed_tokens(tokens)
         for layer in self.layers:
             x = layer(x)
-        return self.lm_head(self.norm(x[-1]))  # type: ignore[no-any-return]
+        return self.lm_head(self.norm(x[-1]))
 
 
 def built(shape: Shape, device: str = "cpu") -> Llama:
     """A decoder whose weights are not initialised; "meta" gives it none at all."""
     with torch.device("meta"):
-        model = Llama(shape).eval().requires_grad_(False)
-    return model if device == "meta" else model.to_empty(device=device)
+        model = Llama(shape)
+    model.eval().requires_grad_(False)
+    if device != "meta":
+        model.to_empty(device=device)
+    return model
 
 
 def initialised(shape: Shape) -> Llama:

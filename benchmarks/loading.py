@@ -2,10 +2,14 @@
 
 python -m benchmarks.loading WAY FOLDER SIZE     loads, infers once, and prints the times as one line of JSON
 python -m benchmarks.loading make FOLDER SIZE    writes the files that all ways load
+python -m benchmarks.loading share FOLDER N      N forks that thaw, infer and stay; prints their ids when all have
 """
 
+import gc
 import json
 import mmap
+import os
+import signal
 import struct
 import sys
 import time
@@ -125,6 +129,29 @@ def make(folder: Path, shape: Shape) -> None:
     serializer.close()
 
 
+def share(folder: Path, num: int) -> None:
+    """Fork from a process with all imports, as a zygote does, print the forks' ids when they have answered, and stay.
+
+    They end when this process does.
+    """
+    gc.freeze()
+    ready, lives = os.pipe(), os.pipe()
+    pids = []
+    for _ in range(num):
+        if pid := os.fork():
+            pids.append(pid)
+            continue
+        os.close(lives[1])
+        first_inference(snapshot.thaw(folder / SNAPSHOT).state)
+        os.write(ready[1], b".")
+        os.read(lives[0], 1)
+        os._exit(0)
+    os.close(ready[1])
+    if sum(len(os.read(ready[0], 1)) for _ in pids) == num:
+        print(json.dumps(pids), flush=True)
+        signal.pause()
+
+
 def attempt(way: Way, folder: Path, shape: Shape) -> dict[str, Any]:
     """Load and infer once; what is imported, and the module built, before the clock starts is nobody's."""
     if way.needs:
@@ -147,6 +174,8 @@ def main(what: str, folder: str, size: str) -> None:
     """Do as the command line says."""
     if what == "make":
         make(Path(folder), SHAPES[size])
+    elif what == "share":
+        share(Path(folder), int(size))
     else:
         print(json.dumps(attempt(WAYS[what], Path(folder), SHAPES[size])), flush=True)
 

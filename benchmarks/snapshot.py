@@ -6,8 +6,13 @@ python -m benchmarks.snapshot
 import sys
 
 from benchmarks import area
+from benchmarks.measures import cold_thaw, sharing, thaw
 
-MEASURES: dict[str, area.Measure] = {}
+MEASURES = {
+    "thaw": thaw.measure,
+    "cold-thaw": cold_thaw.measure,
+    "sharing": sharing.measure,
+}
 
 if __name__ == "__main__":
     sys.exit(area.main("snapshot", MEASURES))

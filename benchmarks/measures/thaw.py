@@ -1,0 +1,41 @@
+"""A 2 GB module from a warm page cache: thawed, copied the plain way, and mapped by hand."""
+
+from statistics import median
+
+from benchmarks.area import Bench
+from benchmarks.rows import Row, at_least, at_most
+from benchmarks.trials import Trial, files, same_answers, size_of, trial
+
+_WAYS = ("load_file and load_state_dict", "map and assign by hand", "thaw")
+_AT_LEAST_OF_COPIED = 60.0
+_AT_MOST_OF_BY_HAND = 1.15
+
+
+async def measure(bench: Bench) -> list[Row]:
+    size = size_of(bench)
+    folder = await files(bench, size)
+    found: dict[str, list[Trial]] = {way: [] for way in _WAYS}
+    for way in _WAYS:
+        await trial(way, folder, size)  # has all files in the page cache, and is not counted
+    for _ in range(bench.choose(7, 3)):
+        for way in _WAYS:
+            found[way].append(await trial(way, folder, size))
+    same_answers([one for trials in found.values() for one in trials])
+    return _rows(found)
+
+
+def _rows(found: dict[str, list[Trial]]) -> list[Row]:
+    load_ms = {way: median(one.load_ms for one in trials) for way, trials in found.items()}
+    inference_ms = {way: median(one.inference_ms for one in trials) for way, trials in found.items()}
+    copied, by_hand, thaw = _WAYS
+    return [
+        *(Row(f"warm: {way}, to usable, p50", ms, "ms") for way, ms in load_ms.items()),
+        *(Row(f"warm: {way}, first inference after, p50", ms, "ms") for way, ms in inference_ms.items()),
+        Row(f"warm: {copied} over {thaw}", load_ms[copied] / load_ms[thaw], "times", at_least(_AT_LEAST_OF_COPIED)),
+        Row(
+            f"warm: first inference after {thaw} over {by_hand}",
+            inference_ms[thaw] / inference_ms[by_hand],
+            "times",
+            at_most(_AT_MOST_OF_BY_HAND),
+        ),
+    ]
