@@ -52,7 +52,11 @@ def scratch_folder(root: Path) -> Iterator[Path]:
     while True:
         folder = root / f"{SCRATCH_PREFIX}{os.urandom(8).hex()}"
         folder.mkdir()
-        with contextlib.suppress(FileNotFoundError), _open_folder(folder) as descriptor:
+        with contextlib.ExitStack() as opened:
+            try:
+                descriptor = opened.enter_context(_open_folder(folder))
+            except FileNotFoundError:
+                continue
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if folder.exists():  # nobody took it for an abandoned one before it was locked
                 try:

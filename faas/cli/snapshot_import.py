@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from faas.clock import monotonic
 from faas.preparation import Preparations
 from snapshot.imports import DTYPES, Imported, import_model
 from snapshot.imports.shard_index import INDEX_SUFFIX
+from snapshot.staging import scratch_folder
 from snapshot.store import MAX_NAME_LENGTH, check_name
 
 _REPOSITORY: Final = re.compile(r"models--(?:.+--)?(?P<name>.+)")
@@ -50,8 +50,8 @@ def command(
     _check_free(called, root)
     begun = monotonic()
     root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".importing-", dir=root) as scratch:
-        folder = Path(scratch) / "snapshot"
+    with scratch_folder(root) as scratch:
+        folder = scratch / "snapshot"
         try:
             with progress.of_bytes(f"importing {source.name or source}") as show:
                 imported = import_model(source, folder, dtype=dtype, key=key, progress=show)

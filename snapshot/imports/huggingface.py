@@ -26,7 +26,6 @@ _SINGLE = "model.safetensors"
 _SAFETENSORS = ".safetensors"
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 _KEPT_SUFFIXES = frozenset({".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".vocab", ".bpe"})
-_MAX_KEPT_BYTES = 256 << 20
 _EMBEDDINGS, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
@@ -136,6 +135,6 @@ def _kept(folder: Path) -> tuple[dict[str, Path | bytes], list[str]]:
             continue
         if path.is_symlink() and not path.exists():
             raise DamagedError(path, f"is a link to {os.readlink(path)}, which is not there")
-        if path.is_file() and path.stat().st_size <= _MAX_KEPT_BYTES:
+        if path.is_file():
             kept[name] = path
     return kept, [f"not kept, since it is code: {listed(code)}"] if code else []
