@@ -42,21 +42,28 @@ def find(root: object, wanted: Iterable[object]) -> dict[int, Trail]:
     Looks and does not touch: reads containers and instance dictionaries, and calls nothing of the user's. What can
     only be reached by calling something has no path.
     """
-    missing = {id(one) for one in wanted}
+    ids = {id(one) for one in wanted}
     found: dict[int, Trail] = {}
+    for path, one in walk(root, lambda one: id(one) in ids) if ids else ():
+        if id(one) in ids:
+            found[id(one)] = path
+            if len(found) == len(ids):
+                break
+    return found
+
+
+def walk(root: object, is_leaf: Callable[[object], bool]) -> Iterator[tuple[Trail, object]]:
+    """Every object that `find` would meet, once, with its path; what lies in a leaf is left out."""
     seen: set[int] = set()
     stack: list[tuple[Trail, object]] = [((), root)]
-    while stack and missing and len(seen) < _MAX_OBJECTS:
+    while stack and len(seen) < _MAX_OBJECTS:
         path, one = stack.pop()
         if id(one) in seen or isinstance(one, _ATOMS):
             continue
         seen.add(id(one))
-        if id(one) in missing:
-            missing.discard(id(one))
-            found[id(one)] = path
-            continue
-        stack.extend(((*path, step), part) for step, part in reversed(list(_visible_parts(one))))
-    return found
+        yield path, one
+        if not is_leaf(one):
+            stack.extend(((*path, step), part) for step, part in reversed(list(_visible_parts(one))))
 
 
 def _visible_parts(one: object) -> Iterator[Part]:
