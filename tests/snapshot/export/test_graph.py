@@ -1,0 +1,84 @@
+"""Sessions that take any number of rows, and say by name what they do not take."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import snapshot
+from snapshot.errors import InputMismatch
+from snapshot.export.graph import OnnxGraph
+
+
+def doubling(batch: int | str) -> OnnxGraph:
+    """The model y = 2x of rows of three, for batches of this size."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 3]) for name in "xy")
+    two = helper.make_tensor("two", TensorProto.FLOAT, [], [2.0])
+    return opened([helper.make_node("Mul", ["x", "two"], ["y"])], [x], [y], [two])
+
+
+def opened(nodes: list[Any], inputs: list[Any], outputs: list[Any], constants: list[Any]) -> OnnxGraph:
+    graph = helper.make_graph(nodes, "tiny", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return OnnxGraph(onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]))
+
+
+@pytest.fixture
+def ids_and_x() -> OnnxGraph:
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["n"])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
+    outputs = [helper.make_tensor_value_info(n, t, s) for n, t, s in
+               (("same", TensorProto.INT64, ["n"]), ("y", TensorProto.FLOAT, ["n", 2]))]  # fmt: skip
+    nodes = [helper.make_node("Identity", ["ids"], ["same"]), helper.make_node("Identity", ["x"], ["y"])]
+    return opened(nodes, [ids, x], outputs, [])
+
+
+@pytest.mark.parametrize("batch", [1, 4, "n"])
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8])
+def test_or_01_a_batch_of_any_size_is_answered_whatever_the_model_was_made_for(batch: int | str, rows: int) -> None:
+    x = np.arange(rows * 3, dtype="f4").reshape(rows, 3)
+    assert doubling(batch).run({"x": x})["y"].tolist() == (2 * x).tolist()
+
+
+@pytest.mark.parametrize(("batch", "words"), [(1, "one by one"), (4, "padded")])
+def test_or_01_the_log_says_how_batches_are_run(batch: int, words: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "snapshot"):
+        assert doubling(batch).fixed_batch == batch
+        assert words in caplog.text
+        caplog.clear()
+        assert doubling("n").fixed_batch is None
+        assert not caplog.text
+
+
+@pytest.mark.parametrize("given", [np.array([1, 2], "i4"), [1, 2], [1.0, 2.0]])
+def test_or_02_integers_are_taken_however_they_are_spelt(ids_and_x: OnnxGraph, given: Any) -> None:
+    for x in ([[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]])):
+        answer = ids_and_x.run({"ids": given, "x": x})
+        assert answer["same"].tolist() == [1, 2]
+        assert answer["y"].tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"ids": [1.5], "x": [[1, 2]]}, "ids"),
+        ({"ids": [1], "x": [1, 2]}, "x"),
+        ({"ids": [1], "x": [[1, 2]], "other": [1]}, "other"),
+        ({"ids": [1]}, "x"),
+    ],
+)
+def test_or_02_what_does_not_fit_is_refused_by_name(ids_and_x: OnnxGraph, given: dict[str, Any], name: str) -> None:
+    with pytest.raises(InputMismatch, match=f"input '{name}'"):
+        ids_and_x.run(given)
+
+
+def test_a_graph_is_frozen_with_its_session(tmp_path: Path) -> None:
+    snapshot.freeze({"graph": doubling(4)}, tmp_path / "s")
+    back = snapshot.thaw(tmp_path / "s").state["graph"]
+    assert back.run({"x": np.ones((3, 3), "f4")})["y"].tolist() == [[2.0] * 3] * 3

@@ -1,0 +1,76 @@
+"""What callers give, made into what a model takes."""
+
+import numpy as np
+import pytest
+
+from snapshot.errors import InputMismatch
+from snapshot.export.inputs import Input, fit
+
+IDS = Input("ids", "int64", (None, None))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "wanted"),
+    [
+        ("int64", np.array([1, 2], "i4"), [1, 2]),
+        ("int64", [1, 2], [1, 2]),
+        ("int64", [1.0, 2.0], [1, 2]),
+        ("int64", [True, False], [1, 0]),
+        ("int32", [2**31 - 1, -(2**31)], [2**31 - 1, -(2**31)]),
+        ("uint8", [255.0], [255]),
+        ("float32", [1, 2], [1.0, 2.0]),
+        ("float32", np.array([1.5, 2.5], "f8"), [1.5, 2.5]),
+        ("float64", np.array([1.5], "f2"), [1.5]),
+        ("float32", [float("inf"), -0.5], [float("inf"), -0.5]),
+        ("bool", [True, False], [True, False]),
+        ("object", ["a", "b"], ["a", "b"]),
+        ("int64", [], []),
+        ("float32", np.zeros((0,), "i8"), []),
+    ],
+)
+def test_or_02_what_loses_nothing_is_cast(dtype: str, given: object, wanted: list[object]) -> None:
+    array = fit(Input("x", dtype, (None,)), given)
+    assert (array.dtype, array.tolist()) == (np.dtype(dtype), wanted)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "got"),
+    [
+        ("int64", [1.5, 2.0], "1.5"),
+        ("int32", [2**40], "1099511627776"),
+        ("uint8", [-1], "-1"),
+        ("int64", [float("nan")], "nan"),
+        ("int64", [2.0**63], "9.22"),
+        ("int64", [1e300], "1e\\+300"),
+        ("float32", [1e300], "1e\\+300"),
+        ("int64", ["1"], "<U1"),
+        ("bool", [1], "int64"),
+        ("object", [1], "int64"),
+        ("float32", [1 + 2j], "complex128"),
+    ],
+)
+def test_or_02_what_would_lose_is_refused_by_the_inputs_name(dtype: str, given: object, got: str) -> None:
+    with pytest.raises(InputMismatch, match=f"input 'x': got .*{got}.*wanted {dtype}") as caught:
+        fit(Input("x", dtype, (None,)), given)
+    assert caught.value.name == "x"
+
+
+@pytest.mark.parametrize("given", [[1, 2], [[[1]]], 3, [[1], [2, 3]]])
+def test_or_02_another_rank_is_refused(given: object) -> None:
+    with pytest.raises(InputMismatch, match=r"wanted int64\[any, any\]"):
+        fit(IDS, given)
+
+
+def test_a_fixed_axis_is_of_its_length_and_the_batch_of_any_where_allowed() -> None:
+    fixed = Input("x", "float32", (4, 2))
+    assert fit(fixed, np.zeros((3, 2), "f4"), any_batch=True).shape == (3, 2)
+    with pytest.raises(InputMismatch, match=r"float32\[3, 2\], wanted float32\[4, 2\]"):
+        fit(fixed, np.zeros((3, 2), "f4"))
+    with pytest.raises(InputMismatch):
+        fit(fixed, np.zeros((4, 3), "f4"), any_batch=True)
+
+
+def test_an_array_that_fits_is_taken_as_it_is() -> None:
+    array = np.ones((1, 2), "i8")
+    assert fit(IDS, array) is array
+    assert fit(Input("x", "int64", None), array) is array
