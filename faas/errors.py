@@ -23,6 +23,8 @@ FaasError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class FaasError(Exception):
     """Root of every error that this package raises on purpose."""
@@ -54,6 +56,8 @@ class SchemaMismatch(BadInput):
     `field` is the path of the offending value, in the form `$.texts[3]`; `$` is the body itself.
     """
 
+    field: str = "$"  # here too: a user's subclass may never call our __init__
+
     def __init__(self, message: str, field: str = "$") -> None:
         super().__init__(message)
         self.field = field
@@ -73,6 +77,8 @@ class PayloadTooLarge(BadInput):
 
 class Refused(FaasError):
     """Nothing was computed. The caller may try again after `retry_after_s` seconds."""
+
+    retry_after_s: float = 1.0
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
@@ -108,6 +114,9 @@ class RemoteError(FaasError):
 
     `status` is the HTTP status; `problem` the members of the problem+json body, if it was one.
     """
+
+    status: int = 500
+    problem: Mapping[str, object] = {}
 
     def __init__(self, message: str, status: int, problem: dict[str, object] | None = None) -> None:
         super().__init__(message)

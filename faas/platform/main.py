@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -29,6 +28,7 @@ from faas.platform.registry import Registry
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare
 from faas.settings import Settings
+from faas.signals import stop_signals
 from warmpool.pool import WarmPool
 
 CONTROL_FILE = "control.sock"
@@ -256,7 +256,7 @@ async def run(
     with _alone(settings):
         platform = Platform(settings, store or settings.snapshots, progress)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             loop.add_signal_handler(number, platform.shut_down)
         return await platform.run(targets, host=host, port=port)
 

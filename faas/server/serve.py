@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -16,6 +15,7 @@ from faas.runtime import Runtime
 from faas.server.app import build
 from faas.server.listener import Listener
 from faas.server.watchdog import Watchdog
+from faas.signals import stop_signals
 
 _T = TypeVar("_T")
 
@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE_S: Final = 75.0
 """Longer than the idle time-outs of common load balancers, so that it is they who close."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _LAST_BYTES_S: Final = 1.0
 
 
@@ -45,9 +44,9 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT say it, where this is the main thread."""
+        """Let the signals that ask for an end say it, where this is the main thread."""
         loop = asyncio.get_running_loop()
-        signals = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        signals = stop_signals() if threading.current_thread() is threading.main_thread() else ()
         for signum in signals:
             loop.add_signal_handler(signum, self.tell, signum)
         try:
@@ -76,7 +75,7 @@ class Server:
         stop: Stop | None = None,
         exit_on_failure: bool = True,
     ) -> int:
-        """Serve until told to stop, by SIGTERM, SIGINT or `stop`; return the exit code.
+        """Serve until told to stop, by a signal or `stop`; return the exit code.
 
         The sockets (TCP or Unix) are open at once and answer 503 until `load` and the warm-up are done and `on_ready`
         has been called. When told to stop, readiness goes at once and answers close their connections; calls are still

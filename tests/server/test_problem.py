@@ -55,6 +55,17 @@ def test_a_traceback_is_for_debugging_and_for_the_servers_own_errors():
     assert "traceback" not in json.loads(Problem.of(errors.BadInput("x"), debug=True).body("r"))
 
 
+@pytest.mark.parametrize("base", [errors.QueueFull, errors.SchemaMismatch, errors.RemoteError])
+def test_a_subclass_of_a_user_that_leaves_our_init_out_is_told_too(base):
+    class Own(base):
+        def __init__(self):
+            pass
+
+    problem = Problem.of(Own())
+    assert problem.status == Problem.of(base("m", *([500] if base is errors.RemoteError else []))).status
+    assert json.loads(problem.body("r"))["title"]
+
+
 class Weird(Exception):
     """Its message is of an argument that it was not given."""
 

@@ -100,6 +100,13 @@ async def test_ht_07_drain_with_a_stream_a_request_and_idle_connections(tmp_path
             writer.close()
 
 
+async def test_a_terminal_that_goes_ends_it_as_sigterm_does(tmp_path):
+    async with instance(tmp_path, grace_s=2.0) as served:
+        served.process.send_signal(signal.SIGHUP)
+        assert await served.ended(20) == 0
+        assert (tmp_path / "teardown").read_text() == "done"
+
+
 async def test_ht_07_a_second_signal_ends_at_once(tmp_path):
     async with instance(tmp_path, grace_s=600.0) as served:
         reader, writer = await served.connect()
