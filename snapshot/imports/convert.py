@@ -62,8 +62,12 @@ def _convert(
 
     before = torch.frombuffer(bytearray(piece), dtype=source)
     after = before.to(target)
-    if lost := int((before.isfinite() & ~after.to(torch.float32).isfinite()).sum()):
-        conversions.overflowed[name] = conversions.overflowed.get(name, 0) + lost
+    lowest, highest = before.aminmax()
+    # Counting takes longer than converting: only where the range, which is quickly found, says that it may be needed.
+    if not -torch.finfo(target).max <= lowest <= highest <= torch.finfo(target).max:
+        lost = int((before.isfinite() & ~after.to(torch.float32).isfinite()).sum())
+        if lost:
+            conversions.overflowed[name] = conversions.overflowed.get(name, 0) + lost
     return memoryview(after.view(torch.uint8).numpy())
 
 

@@ -10,8 +10,8 @@ from snapshot.errors import SizeMismatchError
 from snapshot.format import DTYPE_BITS
 from snapshot.mapping import opened
 
-# A multiple of every element's size, so that a piece is a whole number of elements.
-PIECE_BYTES = 16 << 20
+# A whole number of elements of every type; small, so that converting a piece stays in the processor's caches.
+PIECE_BYTES = 4 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
 
