@@ -1,11 +1,17 @@
 """onnxruntime sessions at rest: the model's files are kept, the session is opened again on them.
 
+On a CPU the model is kept as onnxruntime has optimised it, in the ways that are the same on every CPU, with its larger
+weights in a file of their own that onnxruntime maps. Opening it again has little left to do. What it would do for the
+CPU at hand alone (the layout of convolutions) it still does when it is opened.
 Known to be lost, since a session does not tell them: custom operator libraries, initializers given in memory and
 overrides of free dimensions. A session that needs them fails when it is opened again; register a reducer of your own.
 Onnxruntime is imported inside the functions: a graph without sessions does without it.
 """
 
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -36,6 +42,10 @@ _CONFIG_KEYS = (
 )  # fmt: skip
 
 
+_LEVEL = "graph_optimization_level"
+_LARGE_WEIGHT_BYTES = 1024
+
+
 def reduce_session(session: "onnxruntime.InferenceSession") -> Reduced:
     """A session as its model's files, its providers and those of its options that are not the defaults."""
     import onnxruntime
@@ -43,10 +53,11 @@ def reduce_session(session: "onnxruntime.InferenceSession") -> Reduced:
     if type(session) is not onnxruntime.InferenceSession:
         raise TypeError(f"{type(session).__qualname__} is a session with changes of its own: register a reducer for it")
     model, files = _model_files(session)
+    options = _changed_options(session.get_session_options())
     return open_session, (
-        KeptFiles(files),
+        _optimised(session, options, model) or KeptFiles(files),
         model,
-        _changed_options(session.get_session_options()),
+        options,
         [(name, session.get_provider_options()[name]) for name in session.get_providers()],
     )
 
@@ -57,14 +68,46 @@ def open_session(
     """What skeletons name to open a session again. Thread counts left at 0 are those that thawing asks for."""
     import onnxruntime
 
+    session_options = _session_options(options)
+    session_options.intra_op_num_threads = threads_for(session_options.intra_op_num_threads)
+    session_options.inter_op_num_threads = threads_for(session_options.inter_op_num_threads)
+    return onnxruntime.InferenceSession(folder / model, session_options, providers=providers)
+
+
+def _session_options(options: dict[str, Any]) -> "onnxruntime.SessionOptions":
+    import onnxruntime
+
     session_options = onnxruntime.SessionOptions()
     for name, value in options["attributes"].items():
         setattr(session_options, name, value)
     for key, value in options["config"].items():
         session_options.add_session_config_entry(key, value)
-    session_options.intra_op_num_threads = threads_for(session_options.intra_op_num_threads)
-    session_options.inter_op_num_threads = threads_for(session_options.inter_op_num_threads)
-    return onnxruntime.InferenceSession(folder / model, session_options, providers=providers)
+    return session_options
+
+
+def _optimised(session: "onnxruntime.InferenceSession", options: dict[str, Any], model: str) -> KeptFiles | None:
+    """The model's files, optimised; None where onnxruntime cannot or should not write them."""
+    import onnxruntime
+
+    levels = onnxruntime.GraphOptimizationLevel
+    asked_for_less = options["attributes"].get(_LEVEL) in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_BASIC)
+    if session.get_providers() != ["CPUExecutionProvider"] or asked_for_less or _is_ort_format(session):
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="optimised-"))
+    session_options = _session_options(options)
+    session_options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
+    session_options.optimized_model_filepath = str(folder / model)
+    for key, value in (("file_name", f"{model}.data"), ("min_size_in_bytes", str(_LARGE_WEIGHT_BYTES))):
+        session_options.add_session_config_entry(f"session.optimized_model_external_initializers_{key}", value)
+    source = session._model_path if session._model_bytes is None else session._model_bytes
+    try:
+        onnxruntime.InferenceSession(source, session_options, providers=session.get_providers())
+    except Exception:  # of any kind: what cannot be written (operators of the user's own) is kept as it is
+        shutil.rmtree(folder)
+        return None
+    kept = KeptFiles({path.name: path for path in sorted(folder.iterdir())})
+    weakref.finalize(kept, shutil.rmtree, folder, ignore_errors=True)  # once they are written
+    return kept
 
 
 def _model_files(session: "onnxruntime.InferenceSession") -> tuple[str, dict[str, Path | bytes]]:
@@ -84,6 +127,13 @@ def _model_files(session: "onnxruntime.InferenceSession") -> tuple[str, dict[str
     files: dict[str, Path | bytes] = {path.name: path}
     files.update(_external(path))
     return path.name, files
+
+
+def _is_ort_format(session: "onnxruntime.InferenceSession") -> bool:
+    if session._model_bytes is not None:
+        return is_ort_format(memoryview(session._model_bytes))
+    with open(session._model_path, "rb") as file:
+        return is_ort_format(memoryview(file.read(16)))
 
 
 def _external(model: Path) -> Iterator[tuple[str, Path]]:

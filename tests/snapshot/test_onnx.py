@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tests.snapshot.onnx_bytes import adder, field, tensor
 Roundtrip = Callable[[Any], Any]
 WEIGHTS = np.arange(4, dtype="f4")
 INLINE = adder(tensor("w", 4, raw=WEIGHTS.tobytes()), 4)
+ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 CPU = ["CPUExecutionProvider"]
 
 
@@ -41,7 +44,7 @@ def test_a_session_answers_as_before(tmp_path: Path, as_bytes: bool) -> None:
     back = snapshot.thaw(tmp_path / "s").state
     assert back["session"] is back["same"]
     assert answer(back["session"]) == [1.0, 2.0, 3.0, 4.0]
-    assert [file.num_bytes for file in manifest.files] == [len(INLINE)]
+    assert [file.file for file in manifest.files] == ["files/0/model.onnx" if as_bytes else "files/0/adder.onnx"]
     assert "onnxruntime" in manifest.libraries
 
 
@@ -50,10 +53,52 @@ def test_weights_in_another_file_are_kept_beside_the_model(tmp_path: Path) -> No
     (home / "data").mkdir(parents=True)
     (home / "data" / "w.bin").write_bytes(WEIGHTS.tobytes())
     (home / "adder.onnx").write_bytes(adder(tensor("w", 4, location="data/w.bin"), 4))
-    manifest = snapshot.freeze([session_on(home / "adder.onnx")], tmp_path / "s")
+    manifest = snapshot.freeze([session_on(home / "adder.onnx", graph_optimization_level=OFF)], tmp_path / "s")
     assert {file.file for file in manifest.files} == {"files/0/adder.onnx", "files/0/data/w.bin"}
     (home / "data" / "w.bin").unlink()
     assert answer(snapshot.thaw(tmp_path / "s").state[0]) == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("where", ["inside", "in a file", "as bytes"])
+def test_the_optimised_model_is_kept_and_its_large_weights_are_mapped(tmp_path: Path, where: str) -> None:
+    weights = np.arange(2000, dtype="f4")
+    (tmp_path / "w.bin").write_bytes(weights.tobytes())
+    content = adder(
+        tensor("w", 2000, location="w.bin") if where == "in a file" else tensor("w", 2000, raw=weights.tobytes()), 2000
+    )
+    (tmp_path / "adder.onnx").write_bytes(content)
+    manifest = snapshot.freeze(session_on(content if where == "as bytes" else tmp_path / "adder.onnx"), tmp_path / "s")
+    (tmp_path / "w.bin").unlink()
+    name = "model.onnx" if where == "as bytes" else "adder.onnx"
+    assert {file.file for file in manifest.files} == {f"files/0/{name}", f"files/0/{name}.data"}
+    assert external_files(memoryview((tmp_path / "s" / "files" / "0" / name).read_bytes())) == [f"{name}.data"]
+    snapshot.freeze(snapshot.thaw(tmp_path / "s").state, tmp_path / "again")
+    back = snapshot.thaw(tmp_path / "again").state
+    np.testing.assert_array_equal(back.run(None, {"x": np.ones(2000, "f4")})[0], weights + 1)
+    assert back.get_session_options().graph_optimization_level == ALL
+
+
+def test_nothing_is_left_of_the_optimising(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    snapshot.freeze([session_on(INLINE)], tmp_path / "s")
+    gc.collect()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_model_that_onnxruntime_cannot_write_is_kept_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = session_on(INLINE)
+    with monkeypatch.context() as patch:
+        patch.setattr(onnxruntime.InferenceSession, "__init__", refuse)
+        manifest = snapshot.freeze(session, tmp_path / "s")
+    assert [file.num_bytes for file in manifest.files] == [len(INLINE)]
+    assert answer(snapshot.thaw(tmp_path / "s").state) == [1.0, 2.0, 3.0, 4.0]
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise RuntimeError("this model has operators that cannot be written")
 
 
 @pytest.mark.parametrize("as_bytes", [True, False])
