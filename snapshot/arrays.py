@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from snapshot.bounds import checked_strides
 from snapshot.errors import BadViewError, UnsupportedDtypeError
 from snapshot.manifest import View
 from snapshot.plan import Source
@@ -117,9 +118,11 @@ def from_view(view: View, memory: memoryview) -> "Array":
     if not _TYPE_STRING.fullmatch(view.dtype):
         raise BadViewError(f"{view.name!r} is said to be of {view.dtype!r}, which is no type of plain numbers or text")
     try:
-        array: Array = np.ndarray(view.shape, np.dtype(view.dtype), memory, view.start, view.strides)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadViewError(f"{view.name!r} does not fit the {len(memory)} bytes of its tensor: {error}") from error
+        dtype = np.dtype(view.dtype)
+        strides = checked_strides(view, dtype.itemsize, len(memory))
+        array: Array = np.ndarray(view.shape, dtype, memory, view.start, strides)
+    except (TypeError, ValueError) as error:
+        raise BadViewError(f"{view.name!r} does not fit its stored tensor: {error}") from error
     array.flags.writeable = not view.read_only
     return array
 

@@ -6,6 +6,7 @@ Torch is imported inside the functions: a graph without tensors is frozen and th
 import sys
 from typing import TYPE_CHECKING
 
+from snapshot.bounds import checked_strides
 from snapshot.errors import BadViewError, UnsupportedDtypeError
 from snapshot.manifest import View
 from snapshot.plan import Source
@@ -140,10 +141,7 @@ def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     if not isinstance(dtype, torch.dtype):
         raise UnsupportedDtypeError(f"tensor {view.name!r} is {view.dtype}, which this torch does not have")
     item_bytes = dtype.itemsize
-    strides = c_strides(view.shape, item_bytes) if view.strides is None else view.strides
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, strides, strict=True))
-    if 0 not in view.shape and view.start + last + item_bytes > storage.nbytes():
-        raise BadViewError(f"{view.name!r} reaches past the {storage.nbytes()} bytes of its stored tensor")
+    strides = checked_strides(view, item_bytes, storage.nbytes())
     if any(distance % item_bytes or distance < 0 for distance in (view.start, *strides)):
         raise BadViewError(f"{view.name!r} has distances that are no multiples of its {item_bytes}-byte elements")
     tensor = torch.empty(0, dtype=dtype, device=storage.device)
@@ -159,15 +157,6 @@ def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
 def storage_from_view(view: View, storage: "torch.UntypedStorage") -> "torch.UntypedStorage":
     """The storage that `view` describes: `storage` itself when it is all of it."""
     return storage if view.shape == (storage.nbytes(),) else storage[view.start : view.start + view.shape[0]]
-
-
-def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
-    """Bytes from one element to the next in each dimension, the last dimension fastest."""
-    strides, step = [], item_bytes
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
 
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "torch.Tensor":

@@ -1,5 +1,6 @@
 """Mutated files: each is read whole, or refused by an error of this package, in memory that does not grow."""
 
+import copy
 import gc
 import random
 import re
@@ -118,11 +119,11 @@ def replace_part(chance: random.Random, document: Any) -> None:
         case 1 if isinstance(part, list):
             part.append(part[key])
         case 2:
-            part[key] = msgspec.json.decode(msgspec.json.encode(other[elsewhere]))
+            part[key] = copy.deepcopy(other[elsewhere])
         case 3 if isinstance(part[key], int):
             part[key] += chance.choice((-64, -8, -1, 1, 8, 64))
         case _:
-            part[key] = chance.choice(VALUES)
+            part[key] = copy.deepcopy(chance.choice(VALUES))
 
 
 def mutated_manifest(chance: random.Random, content: bytes) -> bytes:

@@ -137,7 +137,21 @@ def rewrite_view(folder: Path, change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"shape": (11,)}, {"start": 8}, {"strides": (16,)}, {"dtype": "<f9"}, {"dtype": "|O"}], ids=str
+    "change",
+    [
+        {"shape": (11,)},
+        {"start": 8},
+        {"strides": (16,)},
+        {"strides": (-8,)},
+        {"strides": (2**63 - 1,), "shape": (3,)},
+        {"strides": (-(2**63),), "shape": (3,)},
+        {"shape": (2**62, 2**62), "strides": (0, 0)},
+        {"shape": (0, 2**62, 2**62)},
+        {"dtype": "<f9"},
+        {"dtype": "|O"},
+        {"dtype": "O,O"},
+    ],
+    ids=str,
 )
 def test_a_view_that_does_not_fit_its_array_is_no_wrong_value(tmp_path: Path, change: dict[str, Any]) -> None:
     snapshot.freeze([np.arange(10.0)], tmp_path / "s")
@@ -148,7 +162,15 @@ def test_a_view_that_does_not_fit_its_array_is_no_wrong_value(tmp_path: Path, ch
 
 @pytest.mark.parametrize(
     "change",
-    [{"shape": (11,)}, {"start": 4}, {"start": 2, "shape": (9,)}, {"strides": (8,)}, {"strides": (6,), "shape": (3,)}],
+    [
+        {"shape": (11,)},
+        {"start": 4},
+        {"start": 2, "shape": (9,)},
+        {"strides": (8,)},
+        {"strides": (6,), "shape": (3,)},
+        {"strides": (2**63 - 4,), "shape": (3,)},
+        {"strides": (-4,), "start": 36},
+    ],
     ids=str,
 )
 def test_a_view_that_does_not_fit_its_tensor_is_no_wrong_value(tmp_path: Path, change: dict[str, Any]) -> None:
