@@ -89,8 +89,7 @@ def _say(done: Collected, budget_bytes: int | None, *, dry_run: bool) -> None:
     if budget_bytes is not None and done.after_bytes > budget_bytes:
         click.echo(f"{size(done.after_bytes)} are in use, more than the budget of {size(budget_bytes)}", err=True)
     if done.num_unseen:
+        processes = "1 process" if done.num_unseen == 1 else f"{done.num_unseen} processes"
         click.echo(
-            f"{done.num_unseen} processes of other users could not be looked into; what they have mapped of a snapshot "
-            f"that goes stays in memory until they end",
-            err=True,
+            f"{processes} could not be looked into; what is removed stays in memory for those who map it", err=True
         )

@@ -210,3 +210,50 @@ def test_what_is_adopted_is_linked_and_read_only(blobs: Blobs, target: Callable[
     assert target("b").samefile(found), "the one that was there first is shared"
     assert not target("b").samefile(tmp_path / "b")
     assert found.stat().st_mode & 0o777 == 0o444
+
+
+def test_s3_05_four_processes_write_one_file_and_one_is_killed_half_way(
+    blobs: Blobs, target: Callable[[str], Path]
+) -> None:
+    context = multiprocessing.get_context("fork")
+    content = os.urandom(5 << 20)
+    half = len(content) // 2
+    # Pipes, not multiprocessing's own: those have locks, which a killed process would keep.
+    told, tell = os.pipe()
+    gate, open_gate = os.pipe()
+
+    def write_slowly(name: str) -> None:
+        os.close(open_gate)
+        with blobs.writing(DIGEST, len(content), target(name)) as partial:
+            if partial is None:
+                return
+            with open(partial, "r+b") as file:
+                is_resumed = file.read(half) == content[:half]
+                file.seek(0)
+                file.write(content[:half])
+                file.flush()
+                os.write(tell, f"{name} {'resumed' if is_resumed else 'began'}\n".encode())
+                os.read(gate, 1)  # until all who could open it are gone
+                file.write(content[half:])
+
+    children = {name: context.Process(target=write_slowly, args=(name,), daemon=True) for name in "abcde"}
+    for name in "abcd":
+        children[name].start()
+    with open(told) as reports:
+        first, how = reports.readline().split()
+        assert how == "began"
+        assert blobs.find(DIGEST) is None
+        assert not any(target(name).exists() for name in "abcd"), "no reader sees a part"
+        children[first].kill()
+        children["e"].start()
+        os.close(open_gate)
+        os.close(tell)
+        for child in children.values():
+            child.join(60)
+        assert reports.read().split()[1::2] == ["resumed"], "one went on, and the others got what it wrote"
+    os.close(gate)
+    assert {name: child.exitcode for name, child in children.items()} == dict.fromkeys("abcde", 0) | {first: -9}
+    for name in set(children) - {first}:
+        assert target(name).read_bytes() == content
+    assert not target(first).exists()
+    assert list(blobs.partials()) == []
