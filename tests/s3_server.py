@@ -42,13 +42,16 @@ class S3Server:
 
 @contextlib.contextmanager
 def rclone(folder: Path, *buckets: str) -> Iterator[S3Server]:
-    """`rclone serve s3` over a new folder in `folder`, on a free port, with the buckets made."""
+    """`rclone serve s3` over a new folder in `folder`, on a free port, with the buckets made.
+
+    It remembers folders that it has looked into: what is changed in them behind its back it does not see.
+    """
     root = folder / "s3"
     for bucket in buckets or ("bucket",):
         (root / bucket).mkdir(parents=True)
     program = Path(sys.executable).with_name("rclone")
     command = [str(program if program.exists() else shutil.which("rclone") or "rclone"), "serve", "s3", str(root)]
-    command += ["--addr", "127.0.0.1:0", "--auth-key", f"{KEY},{SECRET}", "--etag-hash", "", "--dir-cache-time", "0"]
+    command += ["--addr", "127.0.0.1:0", "--auth-key", f"{KEY},{SECRET}", "--etag-hash", ""]
     command += ["--config", str(folder / "no-rclone.conf")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None

@@ -8,11 +8,23 @@ from pathlib import Path
 import click
 
 import snapshot
-from faas.cli import listing, progress, snapshot_diff, snapshot_gc, snapshot_import, snapshot_inspect, stored
+from faas.cli import (
+    listing,
+    progress,
+    remote,
+    snapshot_diff,
+    snapshot_gc,
+    snapshot_import,
+    snapshot_inspect,
+    snapshot_pull,
+    snapshot_push,
+    stored,
+)
 from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.cli.listing import duration, size
 from faas.prepare import prepare
+from snapshot.s3_address import is_s3
 
 
 @click.group()
@@ -24,6 +36,8 @@ command.add_command(snapshot_import.command)
 command.add_command(snapshot_inspect.command)
 command.add_command(snapshot_diff.command)
 command.add_command(snapshot_gc.command)
+command.add_command(snapshot_push.command)
+command.add_command(snapshot_pull.command)
 
 
 @command.command()
@@ -35,12 +49,22 @@ command.add_command(snapshot_gc.command)
     help="Keep torch modules in a form that starts sooner: onnx needs no torch, aoti is compiled. It stays so when the "
     "snapshot is made again.",
 )
-@stores.option
+@stores.any_option
 @listing.option
-def create(target: str, force: bool, export: str | None, store: Path | None, as_json: bool) -> None:
-    """Set up the functions of TARGET, freeze what that left, and check that it thaws to the same."""
+def create(target: str, force: bool, export: str | None, store: str | None, as_json: bool) -> None:
+    """Set up the functions of TARGET, freeze what that left, and check that it thaws to the same.
+
+    With a store in S3 the snapshots are made in the local store and then pushed there.
+    """
+    with remote.failures():
+        pushing = remote.open_store(store) if store is not None and is_s3(store) else None
     with progress.steps() as step:
         made = asyncio.run(prepare(target, stores.root(store), progress=step, force=force, export=export))
+    if pushing is not None:
+        for preparation in made:
+            if preparation.snapshot is not None:
+                with remote.failures():
+                    remote.push(pushing, preparation.name, Path(preparation.snapshot))
     listing.show(
         [snapshot_inspect.row(preparation) for preparation in made],
         {
@@ -70,13 +94,17 @@ def create(target: str, force: bool, export: str | None, store: Path | None, as_
 
 @command.command()
 @click.argument("name")
-@stores.option
-def verify(name: str, store: Path | None) -> None:
+@stores.any_option
+def verify(name: str, store: str | None) -> None:
     """Read every file of the snapshot of the function NAME, or in a folder NAME, and compare it with its digest."""
-    found, folder = stored.find(name, stores.root(store))
-    manifest = snapshot.verify(folder)
-    if found is not None and manifest.digest != found.digest:
-        what = f"{folder} holds another snapshot ({manifest.digest}) than was made ready ({found.digest})"
-        raise Failure(what, f"faas snapshot create {found.description.target} --force")
+    if store is not None and is_s3(store):
+        with remote.failures():
+            where, manifest = remote.verify(remote.open_store(store), name, stores.root(store))
+    else:
+        found, folder = stored.find(name, stores.root(store))
+        where, manifest = str(folder), snapshot.verify(folder)
+        if found is not None and manifest.digest != found.digest:
+            what = f"{folder} holds another snapshot ({manifest.digest}) than was made ready ({found.digest})"
+            raise Failure(what, f"faas snapshot create {found.description.target} --force")
     num_bytes = sum(record.num_bytes for record in manifest.all_files)
-    click.echo(f"{folder}: {len(manifest.all_files)} files, {size(num_bytes)}: every digest is right")
+    click.echo(f"{where}: {len(manifest.all_files)} files, {size(num_bytes)}: every digest is right")

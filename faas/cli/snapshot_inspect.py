@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from faas.cli import listing, stored
+from faas.cli import listing, remote, stored
 from faas.cli import store as stores
 from faas.cli.listing import duration, size
 from faas.preparation import Preparation
@@ -17,6 +17,7 @@ from snapshot.diff import shared_bytes
 from snapshot.errors import DamagedError, SnapshotNotFoundError
 from snapshot.local_store import LocalStore
 from snapshot.manifest import Manifest, read_manifest
+from snapshot.s3_address import is_s3
 
 _LISTED = ("files", "tensors")
 
@@ -24,29 +25,42 @@ _LISTED = ("files", "tensors")
 @click.command("inspect")
 @click.argument("name")
 @click.option("--tensors", "with_tensors", is_flag=True, help="List every file and every tensor too.")
-@stores.option
+@stores.any_option
 @listing.option
-def command(name: str, with_tensors: bool, store: Path | None, as_json: bool) -> None:
+def command(name: str, with_tensors: bool, store: str | None, as_json: bool) -> None:
     """Show what a snapshot holds and how it was made. Nothing of it is executed.
 
     NAME is a function or model, NAME@DIGEST one of its older snapshots, or a folder.
     """
-    root = stores.root(store)
-    found, folder = stored.look_for(name, root)
-    told: dict[str, Any] = {} if found is None else row(found)
-    if folder is not None:
-        manifest = read_manifest(folder)
-        told |= _contents(manifest) | _sharing(manifest, LocalStore(root))
-        if with_tensors:
-            told["tensors"] = list(_tensors(manifest))
+    in_s3 = store is not None and is_s3(store)
+    told, manifest = _there(str(store), name) if in_s3 else _here(name, stores.root(store))
+    if with_tensors and manifest is not None:
+        told["tensors"] = list(_tensors(manifest))
     if as_json:
         listing.write_json(told)
         return
     for key, value in told.items():
         if key not in _LISTED:
             click.echo(f"{_label(key) + ':':12} {_shown(key, value)}")
-    if with_tensors and folder is not None:
+    if "tensors" in told:
         _list(told)
+
+
+def _here(name: str, root: Path) -> tuple[dict[str, Any], Manifest | None]:
+    found, folder = stored.look_for(name, root)
+    told: dict[str, Any] = {} if found is None else row(found)
+    if folder is None:
+        return told, None
+    manifest = read_manifest(folder)
+    return told | _contents(manifest) | _sharing(manifest, LocalStore(root)), manifest
+
+
+def _there(address: str, name: str) -> tuple[dict[str, Any], Manifest | None]:
+    with remote.failures():
+        store = remote.open_store(address)
+        found, manifest = remote.manifest_of(store, name)
+    place = {"name": found.name, "address": f"{store.address}/{found.name}", "is_latest": found.is_latest}
+    return place | _contents(manifest), manifest
 
 
 def row(made: Preparation) -> dict[str, Any]:

@@ -20,6 +20,19 @@ def option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def root(store: Path | None) -> Path:
+def any_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--store`, which may be in S3 too."""
+    return click.option(
+        "--store",
+        metavar="FOLDER|S3://BUCKET/PREFIX",
+        help="The folder of snapshots, or a place in S3; FAAS_HOME/snapshots unless told.",
+    )(command)
+
+
+def root(store: Path | str | None) -> Path:
     """Return the folder of snapshots that a command was told of, or the one that all share."""
-    return (store or settings.read().snapshots).absolute()
+    from snapshot.s3_address import is_s3  # help is to be quick
+
+    if store is None or is_s3(str(store)):
+        return settings.read().snapshots
+    return Path(store).absolute()
