@@ -62,6 +62,16 @@ class Handler:
         for module, values in state["globals"].items():
             vars(importlib.import_module(module)).update(values)
 
+    def reachable(self) -> State:
+        """Return the attributes of the object and the globals of the user's modules, as they are now."""
+        return {
+            "attributes": dict(getattr(self._object, "__dict__", {})),
+            "globals": {
+                module.__name__: {name: one for name, one in _globals_of(module) if not isinstance(one, ModuleType)}
+                for module in modules.of_user()
+            },
+        }
+
     def after_thaw(self) -> None:
         """Run the handler's `after_thaw()`, which makes what must be fresh in each instance."""
         self._run("after_thaw")

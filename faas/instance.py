@@ -122,7 +122,7 @@ class _Instance:
     def _load(self) -> None:
         """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs."""
         loaded, begun = self._loaded, time.monotonic()
-        if not loaded.thawed and loaded.revision.snapshot is not None:
+        if not loaded.thawed and loaded.keeps_state:
             try:
                 loaded.thaw()
             except snapshot.SnapshotError as error:
@@ -130,6 +130,10 @@ class _Instance:
                 begun = time.monotonic()
         if not loaded.thawed:
             loaded.handler.setup()
+            try:
+                loaded.share_tensors()
+            except snapshot.SnapshotError as error:
+                print(f"faas: tensors are this instance's own: {error}", file=sys.stderr, flush=True)
         loaded.handler.after_thaw()
         self._phases["thaw" if loaded.thawed else "setup"] = time.monotonic() - begun
         self._runtime.metrics.snapshot_bytes = loaded.mapped_bytes

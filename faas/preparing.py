@@ -25,6 +25,7 @@ from faas.function import Function
 from faas.handler import Handler, Unkept
 from faas.preparation import Description, Origin, distribution_version, file_digest
 from faas.requirements import unmet
+from snapshot import sharing
 
 _RECORDED = instance  # an instance needs its modules too: they are part of what is recorded
 
@@ -162,8 +163,8 @@ def _export(
 ) -> tuple[Exported | None, str | None, list[str] | None]:
     """Run the examples and export what they call: what came of it, or why there is nothing; and the answers if any."""
     name = handler.function.name
-    if digest is None:
-        return None, "the state cannot be frozen", None
+    if digest is None or handler.function.spec.snapshot.mode == "weights":
+        return None, "the state is not frozen", None
     answers = None
     try:
         report(Step(f"running the examples of {name}"))
@@ -176,13 +177,16 @@ def _export(
 
 
 def _state(handler: Handler) -> Any:
-    """Set the handler up and return its state, or why it is not the whole of it.
+    """Set the handler up and return what is to be frozen: its state, or why it is not the whole of it, or its tensors.
 
     Raises:
         SettingError: its own code failed; says where.
     """
     try:
-        return handler.setup_to_keep()
+        if handler.function.spec.snapshot.mode != "weights":
+            return handler.setup_to_keep()
+        handler.setup()
+        return sharing.of(handler.reachable())
     except Unkept as more:
         return more
     except Exception as error:
@@ -200,7 +204,8 @@ def _freeze(
         return None, 'snapshot="off"', 0
     if isinstance(state, Unkept):
         return None, str(state), 0
-    report(Step(f"freezing the state of {function.name}"))
+    what = "tensors" if function.spec.snapshot.mode == "weights" else "state"
+    report(Step(f"freezing the {what} of {function.name}"))
     try:
         manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name})
     except snapshot.SnapshotError as error:
@@ -214,7 +219,7 @@ def _check(task: Task) -> Checked:
         function = _pick(targets.load(task.target), task.function)
     handler = Handler(function)
     begun = time.monotonic()
-    handler.restore(snapshot.thaw(Path(task.folder)).state)
+    _restore(handler, Path(task.folder))
     handler.after_thaw()
     thaw_s = time.monotonic() - begun
     before = rehearsal.Footprint.here()
@@ -226,6 +231,14 @@ def _check(task: Task) -> Checked:
         late=noticing.found,
         rehearsable=rehearsal.is_offered(function) and rehearsal.Footprint.here() == before,
     )
+
+
+def _restore(handler: Handler, folder: Path) -> None:
+    if handler.function.spec.snapshot.mode == "weights":
+        handler.setup()
+        sharing.share(handler.reachable(), snapshot.thaw(folder).state)
+    else:
+        handler.restore(snapshot.thaw(folder).state)
 
 
 def _pick(functions: list[Function], name: str | None) -> Function:

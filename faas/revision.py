@@ -18,7 +18,8 @@ from faas.handler import Handler
 from faas.later import importing_later
 from faas.runtime import Runtime
 from faas.server.serve import Server
-from snapshot import Thawed
+from faas.spec import LoadMode
+from snapshot import Thawed, sharing
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +41,21 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[str, ...] = ()
     rehearse: bool = False
 
-    def thaw(self) -> Thawed:
-        """Return the frozen state, mapped.
+    def thaw(self, load: LoadMode, *, background: bool) -> Thawed:
+        """Return what was frozen. `load`, and whether it may go on in the background, are as `snapshot.thaw` has them.
 
         Raises:
             SnapshotError: it does not thaw, or is not what it was.
         """
         assert self.snapshot is not None
-        return snapshot.thaw(Path(self.snapshot), expect_digest=self.digest, num_threads=settings.read().num_threads)
+        found = settings.read()
+        return snapshot.thaw(
+            Path(self.snapshot),
+            expect_digest=self.digest,
+            load=found.snapshot_load or load,
+            background=background,
+            num_threads=found.num_threads,
+        )
 
 
 class Loaded:
@@ -69,12 +77,27 @@ class Loaded:
         self.rehearsed = False
         self.mapped_bytes = 0
 
-    def thaw(self) -> None:
-        """Give the handler its frozen state; `after_thaw()` is left to each instance. Raises SnapshotError."""
-        thawed = self.revision.thaw()
+    @property
+    def keeps_state(self) -> bool:
+        """Whether there is a frozen state to take the place of `setup()`."""
+        return self.revision.snapshot is not None and self.handler.function.spec.snapshot.mode != "weights"
+
+    def thaw(self, *, background: bool = True) -> None:
+        """Give the handler its frozen state; `after_thaw()` is left to each instance.
+
+        background: whether a thread may still be reading it ahead when this returns
+        Raises SnapshotError.
+        """
+        thawed = self.revision.thaw(self.handler.function.spec.load, background=background)
         self.handler.restore(thawed.state)
         self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
+
+    def share_tensors(self) -> None:
+        """Have the tensors that `setup()` made lie in the frozen ones, where those are kept. Raises SnapshotError."""
+        if self.revision.snapshot is not None and not self.keeps_state:
+            thawed = self.revision.thaw(self.handler.function.spec.load, background=True)
+            self.mapped_bytes = sharing.share(self.handler.reachable(), thawed.state)
 
     def rehearse(self) -> None:
         """Answer the example inputs here, so that no instance forked from this process has to, unless one fails."""
@@ -107,8 +130,8 @@ def preload(payload: bytes) -> None:
     """
     global _preloaded
     loaded = Loaded(msgspec.json.decode(payload, type=Revision))
-    if loaded.revision.snapshot is not None:
-        loaded.thaw()
+    if loaded.keeps_state:
+        loaded.thaw(background=False)  # a zygote has one thread
         if loaded.revision.rehearse:
             loaded.rehearse()
     _preloaded = loaded

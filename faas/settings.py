@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faas.errors import SettingError
 from faas.quantities import parse_bytes
+from faas.spec import LOAD_MODES, LoadMode
 
 HOME = "FAAS_HOME"
 URL = "FAAS_URL"
@@ -17,6 +18,7 @@ LAME_DUCK = "FAAS_LAME_DUCK_S"
 DEBUG = "FAAS_DEBUG"
 NUM_THREADS = "OMP_NUM_THREADS"
 SNAPSHOT_CACHE_BYTES = "FAAS_SNAPSHOT_CACHE_BYTES"
+SNAPSHOT_LOAD = "FAAS_SNAPSHOT_LOAD"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Settings:
     told of otherwise; `platform_socket` the activator's Unix socket, set for whatever runs inside a platform.
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
+    `snapshot_load` is how snapshots come into memory, whatever the functions say; None leaves it to them.
     `num_threads` is what a thawed onnxruntime session gets, which does not read OMP_NUM_THREADS itself; None: its own
     choice.
     """
@@ -37,6 +40,7 @@ class Settings:
     lame_duck_s: float = 0.0
     debug: bool = False
     snapshot_cache_bytes: int | None = None
+    snapshot_load: LoadMode | None = None
     num_threads: int | None = None
 
     @property
@@ -70,6 +74,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         lame_duck_s=_seconds(environ, LAME_DUCK),
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
         num_threads=_num_threads(environ),
+        snapshot_load=_load_mode(environ),
         snapshot_cache_bytes=parse_bytes(budget, SNAPSHOT_CACHE_BYTES) if budget else None,
     )
 
@@ -84,6 +89,16 @@ def _num_threads(environ: Mapping[str, str]) -> int | None:
     """Read the count as OpenMP does, the first of a list with one a nesting level; None is nonsense, as there."""
     first = environ.get(NUM_THREADS, "").partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else None
+
+
+def _load_mode(environ: Mapping[str, str]) -> LoadMode | None:
+    text = environ.get(SNAPSHOT_LOAD, "").strip()
+    for mode in LOAD_MODES:
+        if text == mode:
+            return mode
+    if text:
+        raise SettingError(f"{SNAPSHOT_LOAD}={text!r}: must be one of {', '.join(LOAD_MODES)}")
+    return None
 
 
 def _seconds(environ: Mapping[str, str], name: str) -> float:

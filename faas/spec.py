@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, Literal, TypeVar, dataclass_transform, get_args
 
 from faas import names
 from faas.errors import SettingError
 from faas.quantities import parse_bytes
 
 _T = TypeVar("_T")
+
+LoadMode = Literal["auto", "map", "read", "direct"]
+LOAD_MODES: tuple[LoadMode, ...] = get_args(LoadMode)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -223,19 +226,26 @@ class Calls:
 
 @policy
 class Snapshot:
-    """What is kept of `setup()`: "state" the whole handler, "off" nothing; and where.
+    """What is kept of `setup()`: "state" the whole handler, "weights" its tensors, "off" nothing; and where.
+
+    With "weights" each instance runs `setup()`, and its tensors are then held once for all instances.
 
     `export` "onnx" keeps torch modules in a form that is run without torch; "aoti" keeps them compiled.
     """
 
-    mode: Literal["state", "off"] = "state"
+    mode: Literal["state", "weights", "off"] = "state"
     uri: str | None = None
     export: Literal["onnx", "aoti"] | None = None
 
     def __post_init__(self) -> None:
-        _choice(self, "mode", ("state", "off"))
+        _choice(self, "mode", ("state", "weights", "off"))
         if self.export is not None:
             _choice(self, "export", ("onnx", "aoti"))
+            if self.mode == "weights":
+                raise SettingError(
+                    f'Snapshot(mode="weights", export={self.export!r}): setup() makes modules anew in each instance; '
+                    'take mode="state"'
+                )
 
 
 @policy
@@ -256,6 +266,7 @@ class FunctionSpec:
     warmup: tuple[Any, ...] | None = None
     middleware: tuple[Callable[..., Any], ...] = ()
     grad: bool = False
+    load: LoadMode = "auto"
     recycle_after: int | None = None
 
     def __post_init__(self) -> None:
@@ -271,6 +282,7 @@ class FunctionSpec:
             value = getattr(self, field)
             if not isinstance(value, kind) and not (field == "batching" and value is None):
                 raise SettingError(f"{field}={value!r}: must be a {kind.__name__}(...)")
+        _choice(self, "load", LOAD_MODES)
         if self.recycle_after is not None:
             _whole(self, "recycle_after", 1)
         self._check_collections()

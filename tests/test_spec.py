@@ -39,6 +39,8 @@ from faas.spec import FunctionSpec
         (lambda: Resources(cpu=0), ["cpu=0"]),
         (lambda: Resources(memory="lots"), ["lots"]),
         (lambda: Snapshot(mode="stat"), ["did you mean 'state'"]),
+        (lambda: Snapshot(mode="weights", export="onnx"), ["weights", "onnx", 'mode="state"']),
+        (lambda: FunctionSpec(name="a", load="maps"), ["load='maps'", "did you mean 'map'", "direct"]),
         (lambda: FunctionSpec(name="My_Name"), ["My_Name", "my-name"]),
         (lambda: FunctionSpec(name="a", batching=5), ["batching=5", "Batching"]),
         (lambda: FunctionSpec(name="a", requirements="torch"), ["requirements='torch'", "list"]),

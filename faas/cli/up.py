@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import click
@@ -14,22 +15,36 @@ from faas.cli import port as ports
 from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.platform.main import run
+from faas.spec import LOAD_MODES
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True)
 @ports.options
 @stores.option
+@click.option(
+    "--load",
+    type=click.Choice(LOAD_MODES),
+    help="How snapshots come into memory, whatever the functions say (env: FAAS_SNAPSHOT_LOAD).",
+)
 @click.option("--detach", "-d", is_flag=True, help="Return once it is up, and leave it running.")
 @logs.option
 def command(
-    targets: tuple[str, ...], host: str, port: int, store: Path | None, detach: bool, log_format: str | None
+    targets: tuple[str, ...],
+    host: str,
+    port: int,
+    store: Path | None,
+    load: str | None,
+    detach: bool,
+    log_format: str | None,
 ) -> int:
     """Serve the functions of all TARGETS on this machine, each from zero: at /f/NAME/ and by Host header.
 
     What is missing is made ready first. Stop it with Ctrl-C or faas down; calls in flight are answered before it ends,
     unless it is told twice.
     """
+    if load is not None:
+        os.environ[settings.SNAPSHOT_LOAD] = load  # for all processes that this one starts
     found = settings.read()
     record = address.read_record(found)
     if record is not None:
