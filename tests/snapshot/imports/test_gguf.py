@@ -1,4 +1,5 @@
 import importlib.util
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 import snapshot
 from snapshot.errors import BadHeaderError, ImportRefused, SizeMismatchError
-from snapshot.imports import Imported, importing
+from snapshot.imports import Imported, gguf_tokenizer, importing
 from snapshot.imports.gguf_header import parse_gguf
 
 WIDTH, INNER, HEADS, KEY_HEADS, HEAD, VOCABULARY = 64, 96, 4, 2, 16, 300
@@ -215,7 +216,77 @@ def test_a_beginning_is_added_where_the_file_says_so(tmp_path: Path) -> None:
     assert AutoTokenizer.from_pretrained(weights.folder)("he")["input_ids"][0] == 1
 
 
-@pytest.mark.parametrize("change", [{"tokenizer": "llama"}, {"cut": "tekken"}])
+def pieces() -> tuple[list[str], list[float], list[int]]:
+    """A vocabulary of SentencePiece: unknown and control tokens, bytes, then pieces with scores."""
+    found = [
+        "\u2581t",
+        "he",
+        "in",
+        "\u2581the",
+        "er",
+        "ing",
+        "ther",
+        "th",
+        "re",
+        "\u2581th",
+        "eri",
+        "ring",
+        "\u2581\u2581",
+    ]
+    letters = [*"etaoinshrdlug,.\n", "\u2581"]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *found, *letters]
+    kinds = [2, 3, 3, *[6] * 256, *[1] * (len(found) + len(letters))]
+    return tokens, [0.0] * 259 + [-float(n) for n in range(len(found) + len(letters))], kinds
+
+
+def pieces_by_hand(text: str) -> list[str]:
+    """What SentencePiece does: join the neighbours whose piece has the highest score, until none is left."""
+    tokens, scores, kinds = pieces()
+    known = {token: score for token, score, kind in zip(tokens, scores, kinds, strict=True) if kind == 1}
+    parts = list("\u2581" + text.replace(" ", "\u2581"))
+    while joined := [(known[a + b], -n) for n, (a, b) in enumerate(itertools.pairwise(parts)) if a + b in known]:
+        n = -max(joined)[1]
+        parts[n : n + 2] = [parts[n] + parts[n + 1]]
+    return [p for part in parts for p in ([part] if part in known else [f"<0x{byte:02X}>" for byte in part.encode()])]
+
+
+@pytest.mark.parametrize("text", ["the ring in there", "  either, the other.\n", "théring 你 in", "", "in"])
+def test_a_tokenizer_of_pieces_does_what_sentencepiece_does(tmp_path: Path, text: str) -> None:
+    from tokenizers import Tokenizer
+
+    tokens, scores, kinds = pieces()
+    values: dict[str, Any] = {
+        "model": "llama", "tokens": tokens, "scores": scores, "token_type": kinds, "bos_token_id": 1, "eos_token_id": 2,
+        "unknown_token_id": 0,
+    }  # fmt: skip
+    files, notes = gguf_tokenizer.files_of({f"tokenizer.ggml.{key}": value for key, value in values.items()})
+    assert notes == []
+    tokenizer = Tokenizer.from_str(files["tokenizer.json"].decode())
+    encoded = tokenizer.encode(text)
+    assert encoded.tokens == ["<s>", *(pieces_by_hand(text) if text else [])]
+    assert tokenizer.decode(encoded.ids) == text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tokens": []}, "lacks tokens"),
+        ({"scores": []}, "scores"),
+        ({"scores": [1.0]}, "one score"),
+        ({"bos_token_id": 10_000}, "special token"),
+        ({"model": None}, "None"),
+    ],
+)
+def test_a_tokenizer_that_contradicts_itself_is_left_out(change: dict[str, Any], said: str) -> None:
+    tokens, scores, kinds = pieces()
+    values = {"model": "llama", "tokens": tokens, "scores": scores, "token_type": kinds, "bos_token_id": 1, **change}
+    files, notes = gguf_tokenizer.files_of({f"tokenizer.ggml.{key}": value for key, value in values.items()})
+    assert "tokenizer.json" not in files
+    assert len(notes) == 1
+    assert said in notes[0]
+
+
+@pytest.mark.parametrize("change", [{"tokenizer": "rwkv"}, {"cut": "tekken"}])
 def test_a_tokenizer_that_is_not_known_is_said_and_left_out(tmp_path: Path, change: dict[str, str]) -> None:
     weights, imported = import_model(write(tmp_path / "tiny.gguf", **change))
     assert any("no tokenizer" in note and next(iter(change.values())) in note for note in imported.notes)
