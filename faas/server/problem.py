@@ -26,6 +26,7 @@ from faas.errors import (
     named,
     said,
 )
+from snapshot.errors import InputMismatch
 
 MEDIA_TYPE: Final = b"application/problem+json"
 CLIENT_CLOSED: Final = 499
@@ -39,6 +40,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], int, str, str], ...]] = (
     (UnsupportedMedia, 415, "unsupported-media", "The body is of a type that cannot be taken"),
     (PayloadTooLarge, 413, "payload-too-large", "The body is too large"),
     (BadInput, 422, "bad-input", "The input was refused"),
+    (InputMismatch, 422, "bad-input", "The input was refused"),
     (QueueFull, 429, "queue-full", "The queue is full"),
     (DeadlineUnmeetable, 429, "deadline-unmeetable", "The deadline cannot be met"),
     (Refused, 503, "unavailable", "The instance takes no calls now"),

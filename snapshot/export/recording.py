@@ -43,8 +43,9 @@ def recording() -> Iterator[Recording]:
     def before(module: torch.nn.Module, args: Any) -> None:
         inside.depth = getattr(inside, "depth", 0) + 1
 
-    def after(module: torch.nn.Module, args: Any, kwargs: dict[str, Any], answer: Any) -> None:
+    def after(module: torch.nn.Module, args: Any, *told: Any) -> None:
         inside.depth -= 1
+        kwargs, answer = told if len(told) == 2 else ({}, None)  # a call that raised tells of no keywords
         if inside.depth == 0 and answer is not None:
             found.calls.setdefault(module, []).append(Call(args, dict(kwargs), answer))
 

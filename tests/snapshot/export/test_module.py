@@ -93,7 +93,7 @@ def test_it_is_in_evaluation_mode_and_stays_there() -> None:
     assert not model.training
     with pytest.raises(TypeError, match="cannot be trained"):
         model.train()
-    with pytest.raises(AttributeError, match="no 'config'.*in setup"):
+    with pytest.raises(AttributeError, match=r"no 'config'.*in setup"):
         _ = model.config
 
 

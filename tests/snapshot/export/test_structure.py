@@ -50,7 +50,7 @@ def test_a_named_tuple_keeps_its_names() -> None:
 def test_what_cannot_be_kept_is_missed_by_name() -> None:
     back = there_and_back(OrderedDict(logits=ONE, cache=object()))
     assert list(back) == ["logits"]
-    with pytest.raises(AttributeError, match="'cache' was left out.*: it was a object"):
+    with pytest.raises(AttributeError, match=r"'cache' was left out.*: it was a object"):
         _ = back.cache
 
 
