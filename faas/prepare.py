@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from faas import settings
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
 from warmpool import threads
@@ -99,13 +98,12 @@ def _writable(store: Path) -> None:
 def _published(name: str, folder: Path, store: Path) -> str:
     """Keep a snapshot in the store and return its folder there; of older ones, the last few stay, within the budget."""
     import snapshot  # only where one was made
-    from snapshot.collect import collect
+    from faas import budget
 
     local = snapshot.LocalStore(store)
     kept = local.publish(name, folder)
     local.prune(name, keep=KEPT_SNAPSHOTS)
-    if (budget_bytes := settings.read().snapshot_cache_bytes) is not None:
-        collect(local, budget_bytes)
+    budget.hold(local)
     return str(local.folder(kept))
 
 

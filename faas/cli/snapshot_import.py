@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 import snapshot
-from faas import names
+from faas import budget, names
 from faas.cli import listing, progress
 from faas.cli import store as stores
 from faas.cli.failure import CALL_WAS_WRONG, Failure
@@ -61,6 +61,7 @@ def command(
             raise Failure(str(error), "download it again, or take another file of the same model") from error
         local = snapshot.LocalStore(root)
         kept = local.folder(local.publish(called, folder))
+    budget.hold(local)
     _show(_row(called, source, imported, kept) | {"import_s": monotonic() - begun}, as_json=as_json)
 
 

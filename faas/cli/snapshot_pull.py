@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import snapshot
+from faas import budget
 from faas.cli import listing, progress, remote
 from faas.cli import store as stores
 from faas.cli.listing import duration, size
@@ -30,6 +31,7 @@ def command(address: str, endpoint: str | None, store: Path | None, as_json: boo
         source = remote.open_store(where, endpoint)
         with progress.of_bytes(f"pulling {name}") as show, source.pull(name, digest, into=into, progress=show) as pull:
             pulled = pull.finish()
+    budget.hold(into)
     row = {
         "name": pulled.name,
         "digest": pulled.digest,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import snapshot
 from snapshot import LocalStore, StoredSnapshot
@@ -138,3 +139,21 @@ def test_inspect_lists_files_and_tensors_when_asked(faas: Faas, revisions: Revis
     assert ["weights", "F64", "[20000]"] in [line.split()[:3] for line in out.splitlines()]
     told = json.loads(faas("snapshot", "inspect", "scale", "--tensors", "--json").out)
     assert [(one["name"], one["shape"]) for one in told["tensors"]] == [("weights", [20000]), ("head", [3, 4])]
+
+
+def test_what_is_imported_takes_the_place_of_what_was_used_longest_ago(
+    faas: Faas, store: LocalStore, revisions: Revisions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_file({"weight": np.ones(1000, np.float32)}, tmp_path / "model.safetensors")
+    monkeypatch.setenv("FAAS_SNAPSHOT_CACHE_BYTES", "100Ki")
+    done = faas("snapshot", "import", str(tmp_path / "model.safetensors"), "--name", "model")
+    assert done.code == 0, done.err
+    assert store.names() == ["model"]
+    assert snapshot.verify(store.folder(store.find("model")))
+
+
+def test_a_budget_of_the_environment_that_is_no_size_is_named(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAAS_SNAPSHOT_CACHE_BYTES", "plenty")
+    done = faas("snapshot", "gc")
+    assert done.code == 2
+    assert "FAAS_SNAPSHOT_CACHE_BYTES='plenty'" in done.err

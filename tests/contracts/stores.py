@@ -11,7 +11,9 @@ from snapshot import LocalStore, Store, StoredSnapshot
 class Rig(Protocol):
     """A store, and a way around its interface."""
 
-    store: Store
+    @property
+    def store(self) -> Store:
+        """The store itself."""
 
     def folder(self, stored: StoredSnapshot) -> Path:
         """A local folder with the whole of what the store holds of a snapshot."""
