@@ -3,11 +3,12 @@
 Numpy is imported inside the functions: a graph without arrays is thawed without it.
 """
 
+import functools
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from snapshot.bounds import checked_strides
+from snapshot.bounds import check_bounds
 from snapshot.errors import BadViewError, UnsupportedDtypeError
 from snapshot.manifest import View
 from snapshot.plan import Source
@@ -115,16 +116,24 @@ def from_view(view: View, memory: memoryview) -> "Array":
     """
     import numpy as np
 
-    if not _TYPE_STRING.fullmatch(view.dtype):
-        raise BadViewError(f"{view.name!r} is said to be of {view.dtype!r}, which is no type of plain numbers or text")
     try:
-        dtype = np.dtype(view.dtype)
-        strides = checked_strides(view, dtype.itemsize, len(memory))
-        array: Array = np.ndarray(view.shape, dtype, memory, view.start, strides)
+        dtype = _dtype(view.dtype)
+        check_bounds(view, dtype.itemsize, len(memory))
+        array: Array = np.ndarray(view.shape, dtype, memory, view.start, view.strides)
     except (TypeError, ValueError) as error:
         raise BadViewError(f"{view.name!r} does not fit its stored tensor: {error}") from error
-    array.flags.writeable = not view.read_only
+    if view.read_only:
+        array.flags.writeable = False
     return array
+
+
+@functools.lru_cache(64)
+def _dtype(type_string: str) -> "np.dtype[Any]":
+    import numpy as np
+
+    if not _TYPE_STRING.fullmatch(type_string):
+        raise TypeError(f"{type_string!r} is no type of plain numbers or text")
+    return np.dtype(type_string)
 
 
 def from_stored(name: str, dtype: str, shape: tuple[int, ...], memory: memoryview) -> "Array":

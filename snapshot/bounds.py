@@ -4,31 +4,22 @@ Computed here, in integers that cannot overflow: numpy's own check of strides ca
 that is not ours.
 """
 
+from math import prod
+
 from snapshot.errors import BadViewError
 from snapshot.manifest import View
 
 
-def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
-    """Bytes from one element to the next in each dimension, the last dimension fastest."""
-    strides, step = [], item_bytes
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
-def checked_strides(view: View, item_bytes: int, num_bytes: int) -> tuple[int, ...]:
-    """The strides of `view`, once all its elements are known to lie within its stored tensor of `num_bytes`.
-
-    Raises BadViewError.
-    """
-    strides = c_strides(view.shape, item_bytes) if view.strides is None else view.strides
-    low, high = view.start, view.start + item_bytes
-    for size, stride in zip(view.shape, strides, strict=True):
-        if stride < 0:
-            low += (size - 1) * stride
-        else:
-            high += (size - 1) * stride
-    if (low < 0 or high > num_bytes) and 0 not in view.shape:
+def check_bounds(view: View, item_bytes: int, num_bytes: int) -> None:
+    """Raise BadViewError unless all elements of `view` lie within its stored tensor of `num_bytes`."""
+    low = view.start
+    if view.strides is None:
+        high = low + prod(view.shape) * item_bytes
+    elif 0 in view.shape:
+        return
+    else:
+        reaches = [(size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)]
+        high = low + item_bytes + sum(reach for reach in reaches if reach > 0)
+        low += sum(reach for reach in reaches if reach < 0)
+    if low < 0 or high > num_bytes:
         raise BadViewError(f"{view.name!r} reaches past the {num_bytes} bytes of its stored tensor: {low} to {high}")
-    return strides

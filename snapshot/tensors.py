@@ -6,7 +6,7 @@ Torch is imported inside the functions: a graph without tensors is frozen and th
 import sys
 from typing import TYPE_CHECKING
 
-from snapshot.bounds import checked_strides
+from snapshot.bounds import check_bounds
 from snapshot.errors import BadViewError, UnsupportedDtypeError
 from snapshot.manifest import View
 from snapshot.plan import Source
@@ -141,12 +141,14 @@ def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     if not isinstance(dtype, torch.dtype):
         raise UnsupportedDtypeError(f"tensor {view.name!r} is {view.dtype}, which this torch does not have")
     item_bytes = dtype.itemsize
-    strides = checked_strides(view, item_bytes, storage.nbytes())
-    if any(distance % item_bytes or distance < 0 for distance in (view.start, *strides)):
+    check_bounds(view, item_bytes, storage.nbytes())
+    # Without strides, torch takes the elements to lie in C order.
+    steps = [distance // item_bytes for distance in view.strides or ()]
+    if view.start % item_bytes or any(stride % item_bytes or stride < 0 for stride in view.strides or ()):
         raise BadViewError(f"{view.name!r} has distances that are no multiples of its {item_bytes}-byte elements")
     tensor = torch.empty(0, dtype=dtype, device=storage.device)
     try:
-        tensor.set_(storage, view.start // item_bytes, view.shape, [stride // item_bytes for stride in strides])
+        tensor.set_(storage, view.start // item_bytes, view.shape, steps)
         if view.form == "parameter":
             return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
         return tensor.requires_grad_() if view.requires_grad else tensor
