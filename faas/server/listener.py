@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Any, Final, cast
 
-import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
+
+from faas.server.uvicorn_parts import Config, HttpToolsProtocol, ServerState
 
 _BACKLOG: Final = 2048
 
@@ -22,7 +21,7 @@ class Listener:
     """Serves an application on sockets until it is closed."""
 
     def __init__(self, app: ASGIApp, keep_alive_s: float) -> None:
-        self._config = uvicorn.Config(
+        self._config = Config(
             app=cast(Any, app),
             http=HttpToolsProtocol,
             ws="none",
