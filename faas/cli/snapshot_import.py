@@ -59,6 +59,8 @@ def command(
             raise Failure(error.problem, error.remedy) from error
         except (snapshot.DamagedError, snapshot.UnsupportedDtypeError) as error:
             raise Failure(str(error), "download it again, or take another file of the same model") from error
+        except (snapshot.HeaderTooLargeError, snapshot.NoSpaceError) as error:
+            raise Failure(str(error), "correct it, then give the same command again") from error
         local = snapshot.LocalStore(root)
         kept = local.folder(local.publish(called, folder))
     budget.hold(local)

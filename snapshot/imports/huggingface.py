@@ -18,7 +18,6 @@ from snapshot.imports.shard_index import (
     read_headers,
     read_index,
     read_json_object,
-    refuse_several,
 )
 
 CONFIG_FILE = "config.json"
@@ -29,10 +28,13 @@ _KEPT_SUFFIXES = frozenset({".json", ".txt", ".model", ".jinja", ".tiktoken", ".
 _EMBEDDINGS, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
-def read_folder(folder: Path) -> Model:
-    """Raises ImportRefused, DamagedError, UnsupportedDtypeError."""
+def read_folder(folder: Path, *, index: str | None = None) -> Model:
+    """A model folder; `index` names which of its indexes is meant, where the usual names do not tell.
+
+    Raises ImportRefused, DamagedError, UnsupportedDtypeError.
+    """
     config = read_json_object(folder / CONFIG_FILE) if os.path.lexists(folder / CONFIG_FILE) else None
-    headers, notes = _headers(folder)
+    headers, notes = _headers(folder, index)
     tensors = _tensors(folder, headers)
     kept, kept_notes = _kept(folder)
     if config is None:
@@ -51,26 +53,34 @@ def read_single(file: Path) -> Model:
     return Model(_tensors(file.parent, {file.name: header_of(file)}))
 
 
-def _headers(folder: Path) -> tuple[dict[str, Header], list[str]]:
+def _headers(folder: Path, asked: str | None) -> tuple[dict[str, Header], list[str]]:
     """The headers of the files that are the model, and notes on those that are not."""
     names = sorted(os.listdir(folder))
     files = [name for name in names if name.endswith(_SAFETENSORS)]
-    indexes = [name for name in names if name.endswith(INDEX_SUFFIX)]
-    if indexes:
-        chosen = _SINGLE.removesuffix(_SAFETENSORS) + INDEX_SUFFIX
-        if len(indexes) > 1 and chosen not in indexes:
-            raise refuse_several(folder, indexes)
-        index = read_index(folder / (chosen if chosen in indexes else indexes[0]))
+    if indexes := [name for name in names if name.endswith(INDEX_SUFFIX)]:
+        index = read_index(
+            folder / (asked or _one_of(folder, indexes, _SINGLE.removesuffix(_SAFETENSORS) + INDEX_SUFFIX))
+        )
         check_present(index)
         headers = read_headers(index)
         return headers, _notes(index.path, headers, [file for file in files if file not in headers], index.total_bytes)
     if not files:
         raise _no_weights(folder, names)
-    if len(files) > 1 and _SINGLE not in files:
-        raise refuse_several(folder, files)
-    file = _SINGLE if _SINGLE in files else files[0]
+    file = _one_of(folder, files, _SINGLE)
     strays = [other for other in files if other != file]
     return {file: header_of(folder / file)}, _notes(folder / file, {}, strays, None)
+
+
+def _one_of(folder: Path, files: list[str], usual: str) -> str:
+    """The file that is the model: the one of the usual name, or the only one."""
+    if usual in files:
+        return usual
+    if len(files) > 1:
+        raise ImportRefused(
+            f"{folder} holds several models, or shards without an index: {listed(files)}",
+            f"name the one to import: faas snapshot import {folder / files[0]}",
+        )
+    return files[0]
 
 
 def _notes(path: Path, headers: dict[str, Header], strays: list[str], total_bytes: int | None) -> list[str]:

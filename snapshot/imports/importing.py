@@ -90,7 +90,9 @@ def _read(kind: str, source: Path, key: str | None) -> Model:
         return torch_file.read_file(source, key=key)
     if kind == "safetensors":
         return huggingface.read_single(source)
-    return huggingface.read_folder(source if source.is_dir() else source.parent)
+    if source.is_dir():
+        return huggingface.read_folder(source)
+    return huggingface.read_folder(source.parent, index=source.name)
 
 
 def _with_dtype(model: Model, asked: str | None, conversions: Conversions) -> Model:

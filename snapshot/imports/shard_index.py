@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from snapshot.errors import BadHeaderError, DamagedError, ImportRefused, IndexMismatchError, MissingShardsError
+from snapshot.errors import BadHeaderError, DamagedError, IndexMismatchError, MissingShardsError
 from snapshot.format import FILLER_PREFIX, Header, read_header
 from snapshot.imports.incoming import listed
 from snapshot.mapping import opened
@@ -111,11 +111,3 @@ def header_of(path: Path) -> Header:
     if not header.entries:
         raise BadHeaderError(path, "holds no tensors")
     return header
-
-
-def refuse_several(folder: Path, files: list[str]) -> ImportRefused:
-    """The error for a folder whose files cannot tell which of them is the model."""
-    return ImportRefused(
-        f"{folder} holds several models, or shards without an index: {listed(files)}",
-        f"name the one to import: faas snapshot import {folder / files[0]}",
-    )

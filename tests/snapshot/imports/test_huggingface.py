@@ -226,6 +226,19 @@ def test_several_files_without_an_index_are_refused_by_name(model: Path) -> None
     assert "a.safetensors, b.safetensors" in refused(model, ImportRefused)
 
 
+def test_of_several_indexes_the_usual_or_the_named_one_counts(model: Path) -> None:
+    write_sharded(model, {"fp16.safetensors": {"w": values(2, seed=5)}})
+    (model / INDEX).rename(model / f"model.fp16{INDEX.removeprefix('model')}")
+    write_sharded(model, {"bf16.safetensors": {"w": values(2, seed=6)}})
+    (model / INDEX).rename(model / f"model.bf16{INDEX.removeprefix('model')}")
+    assert f"faas snapshot import {model / 'model.bf16.safetensors.index.json'}" in refused(model, ImportRefused)
+    weights, _ = import_model(model / "model.fp16.safetensors.index.json")
+    assert torch.equal(weights["w"], values(2, seed=5))
+    shutil.rmtree(model / "snapshot")
+    write_sharded(model, {FIRST: {"w": values(2, seed=7)}})
+    assert torch.equal(import_model(model)[0]["w"], values(2, seed=7))
+
+
 def test_configuration_and_tokenizer_are_kept_and_code_is_not(model: Path) -> None:
     save_file(layers(), model / "model.safetensors")
     write_config(model)
