@@ -20,7 +20,16 @@ from pathlib import Path
 
 from snapshot.blobs import Blobs
 from snapshot.errors import FormatVersionError, SnapshotExistsError, SnapshotNotFoundError
-from snapshot.manifest import MANIFEST_FILE, SHORT_DIGEST_LENGTH, FileRecord, Manifest, Shard, read_manifest
+from snapshot.manifest import (
+    FORMAT_VERSION,
+    MANIFEST_FILE,
+    SHORT_DIGEST_LENGTH,
+    FileRecord,
+    Manifest,
+    Shard,
+    read_format_version,
+    read_manifest,
+)
 from snapshot.mapping import opened
 from snapshot.staging import STAGING_PREFIX, staged_folder, sync_folder
 from snapshot.store import LATEST, StoredSnapshot, check_name, is_name
@@ -112,7 +121,11 @@ class LocalStore:
         return sorted(history, key=lambda stored: (stored.created_at, stored.digest), reverse=True)
 
     def prune(self, name: str, *, keep: int) -> list[StoredSnapshot]:
-        """See `Store.prune`. Also removes what killed publishers left behind, and blobs that no snapshot has."""
+        """See `Store.prune`.
+
+        Also removes what killed publishers left behind, snapshots of an older format, which nothing reads any more, and
+        blobs that no snapshot has.
+        """
         if keep < 0:
             raise ValueError(f"cannot keep {keep} snapshots: give 0 or more")
         home = self.root / check_name(name)
@@ -122,6 +135,10 @@ class LocalStore:
             removed = [stored for stored in self.history(name)[keep:] if not stored.is_latest]
             for stored in removed:
                 hide(self.folder(stored))
+            latest = _latest(home)
+            for folder in snapshot_folders(home):
+                if folder.name != latest and read_format_version(folder) < FORMAT_VERSION:
+                    hide(folder)
             sync_folder(home)
             for leftover in leftovers(home):
                 remove(leftover)

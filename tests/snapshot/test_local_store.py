@@ -115,6 +115,23 @@ def test_pruning_removes_the_blobs_that_no_snapshot_has(store: LocalStore, tmp_p
     assert {path.name for path in store.blobs.folder.iterdir()} == {record.digest for record in kept.all_files}
 
 
+def test_pruning_removes_snapshots_of_an_older_format(store: LocalStore, tmp_path: Path) -> None:
+    snapshot.freeze([1], tmp_path / "a")
+    older = store.folder(store.publish("x", tmp_path / "a"))
+    manifest = older / "manifest.json"
+    content = manifest.read_bytes().replace(b'"format_version":2', b'"format_version":1')
+    manifest.unlink()
+    manifest.write_bytes(content)
+    assert store.prune("x", keep=5) == []
+    assert older.is_dir(), "it is the latest"
+    snapshot.freeze([2], tmp_path / "b")
+    newer = store.publish("x", tmp_path / "b")
+    assert store.history("x") == [newer]
+    store.prune("x", keep=5)
+    assert not older.exists()
+    assert store.find("x") == newer
+
+
 def test_pruning_removes_what_killed_publishers_left(store: LocalStore, tmp_path: Path) -> None:
     stored = store.publish("embed", made(tmp_path, 1))
     home = store.root / "embed"
