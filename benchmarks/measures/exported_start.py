@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.area import Bench
 from benchmarks.measures.cold_start import SENTENCE, plain_start
 from benchmarks.rows import Row, at_least
-from faas import instance
+from faas import instance, settings
 from faas.platform.instances import revision_of
 from faas.preparation import Preparation
 from faas.prepare import prepare
@@ -84,6 +84,7 @@ async def exec_start(preparation: Preparation, home: Path) -> Started:
             entry="faas.instance:main",
             payload=msgspec.json.encode(order),
             fds=fds,
+            env={settings.HOME: str(home)},
             num_workers=cpu.read_threads_per_worker(cpu.find_quota_files(), 1),
         )
         worker = await exec_worker(Environment(modules=()), request, "it is measured")
