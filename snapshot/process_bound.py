@@ -97,5 +97,7 @@ REDUCERS: Mapping[str, Reducer] = {
     "threading.Thread": _Refusal(f"is a thread: it {_RUNNING}"),
     "subprocess.Popen": _Refusal(f"is a child process: it {_RUNNING}"),
     "asyncio.events.AbstractEventLoop": _Refusal(f"is an event loop: it {_RUNNING}"),
+    "concurrent.futures._base.Future": _Refusal("is the outcome of a call that runs in this process: keep the outcome"),
+    "tempfile.TemporaryDirectory": _Refusal("goes with this process: keep its files with snapshot.KeptFiles"),
     "concurrent.futures.thread.ThreadPoolExecutor": _reduce_executor,
 }

@@ -6,8 +6,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -128,6 +129,7 @@ BOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "a thread": (threading.Thread, "is a thread"),
     "a weak reference": (lambda: weakref.ref(ALIVE), "refers weakly"),
     "a weak dictionary": (lambda: weakref.WeakValueDictionary({1: ALIVE}), "refers weakly"),
+    "an outcome yet to come": (Future, "outcome of a call"),
     "a generator": (lambda: (i for i in ()), "generator"),
 }
 
@@ -156,6 +158,9 @@ def test_open_files_sockets_and_children_are_named_by_their_path(tmp_path: Path)
         assert "is an open file" in refusal([text], tmp_path / "s").reason
         assert "is an open file" in refusal([binary], tmp_path / "s").reason
         assert refusal({"c": client}, tmp_path / "s").path == "state['c']"
+    temporary = TemporaryDirectory(dir=tmp_path)
+    with temporary:
+        assert "KeptFiles" in refusal([temporary], tmp_path / "s").reason
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         assert "is a child process" in refusal([child], tmp_path / "s").reason
 
