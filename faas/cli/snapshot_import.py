@@ -10,7 +10,7 @@ import click
 
 import snapshot
 from faas import budget, names
-from faas.cli import listing, progress
+from faas.cli import listing, progress, remote
 from faas.cli import store as stores
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import duration, size
@@ -18,6 +18,7 @@ from faas.clock import monotonic
 from faas.preparation import Preparations
 from snapshot.imports import DTYPES, Imported, import_model
 from snapshot.imports.shard_index import INDEX_SUFFIX
+from snapshot.s3_address import is_s3
 from snapshot.staging import scratch_folder
 from snapshot.store import MAX_NAME_LENGTH, check_name
 
@@ -36,35 +37,45 @@ _SUFFIXES: Final = (".safetensors", ".onnx", ".ort", ".gguf", ".pt", ".pth", ".b
     help="Convert floating-point tensors to this type; they keep theirs unless told.",
 )
 @click.option("--key", help="The part of a torch file to take, as in checkpoint['model'].")
-@stores.option
+@stores.any_option
 @listing.option
 def command(
-    source: Path, name: str | None, dtype: str | None, key: str | None, store: Path | None, as_json: bool
+    source: Path, name: str | None, dtype: str | None, key: str | None, store: str | None, as_json: bool
 ) -> None:
     """Make a snapshot of the model SOURCE: a Hugging Face folder, *.safetensors, *.pt, *.gguf or *.onnx.
 
-    No code of the model is run. A function opens it with faas.open_weights(NAME).
+    No code of the model is run. A function opens it with faas.open_weights(NAME). With a store in S3 the snapshot is
+    made in the local store and then pushed there.
     """
+    with remote.failures():
+        pushing = remote.open_store(store) if store is not None and is_s3(store) else None
     root = stores.root(store)
     called = _name(source, name)
     _check_free(called, root)
     begun = monotonic()
     root.mkdir(parents=True, exist_ok=True)
+    local = snapshot.LocalStore(root)
     with scratch_folder(root) as scratch:
-        folder = scratch / "snapshot"
-        try:
-            with progress.of_bytes(f"importing {source.name or source}") as show:
-                imported = import_model(source, folder, dtype=dtype, key=key, progress=show)
-        except snapshot.ImportRefused as error:
-            raise Failure(error.problem, error.remedy) from error
-        except (snapshot.DamagedError, snapshot.UnsupportedDtypeError) as error:
-            raise Failure(str(error), "download it again, or take another file of the same model") from error
-        except (snapshot.HeaderTooLargeError, snapshot.NoSpaceError) as error:
-            raise Failure(str(error), "correct it, then give the same command again") from error
-        local = snapshot.LocalStore(root)
-        kept = local.folder(local.publish(called, folder))
+        imported = _imported(source, scratch / "snapshot", dtype=dtype, key=key)
+        kept = local.folder(local.publish(called, scratch / "snapshot"))
+    if pushing is not None:
+        with remote.failures():
+            remote.push(pushing, called, kept)
     budget.hold(local)
     _show(_row(called, source, imported, kept) | {"import_s": monotonic() - begun}, as_json=as_json)
+
+
+def _imported(source: Path, folder: Path, *, dtype: str | None, key: str | None) -> Imported:
+    """Import under a bar, and say of what goes wrong what is to be done."""
+    try:
+        with progress.of_bytes(f"importing {source.name or source}") as show:
+            return import_model(source, folder, dtype=dtype, key=key, progress=show)
+    except snapshot.ImportRefused as error:
+        raise Failure(error.problem, error.remedy) from error
+    except (snapshot.DamagedError, snapshot.UnsupportedDtypeError) as error:
+        raise Failure(str(error), "download it again, or take another file of the same model") from error
+    except (snapshot.HeaderTooLargeError, snapshot.NoSpaceError) as error:
+        raise Failure(str(error), "correct it, then give the same command again") from error
 
 
 def _name(source: Path, asked: str | None) -> str:

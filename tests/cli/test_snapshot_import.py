@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 import faas as package
 import snapshot
 from tests.cli.conftest import Faas
+from tests.s3_server import rclone
 from tests.snapshot.imports.folders import layers, three_shards, values
 
 
@@ -60,6 +61,21 @@ def test_the_store_is_where_it_is_told(faas: Faas, model: Path, folder: Path, ho
     assert faas("snapshot", "import", str(model), "--name", "tiny", "--store", "elsewhere").code == 0
     assert snapshot.LocalStore(folder / "elsewhere").names() == ["tiny"]
     assert not home.exists()
+
+
+def test_a_store_in_s3_gets_what_was_imported(
+    faas: Faas, model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    with rclone(folder / "s3", "bucket") as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        outcome = faas("snapshot", "import", str(model), "--name", "tiny", "--store", "s3://bucket/models")
+        assert outcome.code == 0, outcome.err
+        pulled = faas("snapshot", "pull", "s3://bucket/models/tiny", "--store", "elsewhere")
+        assert pulled.code == 0, pulled.err
+    store = snapshot.LocalStore(folder / "elsewhere")
+    assert len(snapshot.open_weights(store.folder(store.find("tiny")))) == 6
 
 
 def test_st_05_a_missing_shard_is_told_in_a_line_with_what_to_do(faas: Faas, model: Path, home: Path) -> None:
