@@ -25,14 +25,14 @@ class Scale:
         return float(self.weights[n])
 """
 UNKEPT = """
-import threading
+import socket
 from faas import inference_function
 
 
 @inference_function
-class Locked:
+class Connected:
     def setup(self) -> None:
-        self.lock = threading.Lock()
+        self.peer = socket.socketpair()
 
     def predict(self, n: int) -> int:
         return n
@@ -67,7 +67,7 @@ def test_create_makes_a_snapshot_inspect_shows_it_and_verify_checks_it(
     created = faas_process("snapshot", "create", "kept.py:Scale")
     assert created.code == 0, created.err
     heading, row = created.out.splitlines()
-    assert heading.split() == ["FUNCTION", "STATE", "SETUP", "THAW", "COMPARED", "SNAPSHOT"]
+    assert heading.split() == ["FUNCTION", "STATE", "SETUP", "THAW", "COMPARED", "EXPORT", "SNAPSHOT"]
     assert row.split()[:3] == ["scale", "7.8", "KiB"]
     assert "yes" in row
     assert "freezing the state of scale\n" in created.err
@@ -123,12 +123,12 @@ def test_a_state_that_cannot_be_kept_is_an_error_with_the_reason(faas: Faas, faa
     Path("unkept.py").write_text(UNKEPT)
     created = faas_process("snapshot", "create", "unkept.py")
     assert created.code == 1
-    assert "error: locked has no snapshot, its instances run setup(): " in created.err
-    assert "lock" in created.err
-    verified = faas("snapshot", "verify", "locked")
+    assert "error: connected has no snapshot, its instances run setup(): " in created.err
+    assert "peer" in created.err
+    verified = faas("snapshot", "verify", "connected")
     assert verified.code == 1
     assert "next:  faas snapshot create " in verified.err
-    assert "lock" in json.loads(faas("snapshot", "inspect", "locked", "--json").out)["reason"]
+    assert "peer" in json.loads(faas("snapshot", "inspect", "connected", "--json").out)["reason"]
 
 
 def test_a_setup_that_fails_is_an_error_without_a_traceback(faas_process: Faas) -> None:
