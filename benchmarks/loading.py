@@ -142,7 +142,8 @@ def share(folder: Path, num: int) -> None:
             pids.append(pid)
             continue
         os.close(lives[1])
-        first_inference(snapshot.thaw(folder / SNAPSHOT).state)
+        model = snapshot.thaw(folder / SNAPSHOT).state
+        first_inference(model)  # and is held, as an instance holds it
         os.write(ready[1], b".")
         os.read(lives[0], 1)
         os._exit(0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks.area import Bench
 from benchmarks.processes import script
 
+_READ_BYTES = 16 << 20
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # two that spin on busy cores would be all that is measured
 
 
@@ -68,10 +69,22 @@ def drop_from_cache(place: Path) -> None:
 
     What the disk itself, or a host under a virtual machine, keeps is out of reach.
     """
-    for path in place.iterdir() if place.is_dir() else [place]:
+    for path in _files_of(place):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
+
+
+def bring_into_cache(place: Path) -> None:
+    """Have a file, or all files of a folder, in the page cache."""
+    for path in _files_of(place):
+        with path.open("rb", buffering=0) as file:
+            while file.read(_READ_BYTES):
+                pass
+
+
+def _files_of(place: Path) -> list[Path]:
+    return list(place.iterdir()) if place.is_dir() else [place]
