@@ -5,9 +5,10 @@ copy beside the shards changes nothing. Links are followed, since the hub's own 
 """
 
 import os
+import re
 from pathlib import Path
 
-from snapshot.errors import DamagedError, ImportRefused, UnsupportedDtypeError
+from snapshot.errors import DamagedError, ImportRefused, MissingShardsError, UnsupportedDtypeError
 from snapshot.format import DTYPE_BITS, FILLER_PREFIX, Header
 from snapshot.imports.incoming import Incoming, Model, in_file, listed
 from snapshot.imports.order import load_order
@@ -23,6 +24,7 @@ from snapshot.imports.shard_index import (
 CONFIG_FILE = "config.json"
 _SINGLE = "model.safetensors"
 _SAFETENSORS = ".safetensors"
+_SHARD = re.compile(r"-\d+-of-0*(?P<count>[2-9]|[1-9]\d+)\.safetensors$")
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 _KEPT_SUFFIXES = frozenset({".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".vocab", ".bpe"})
 _EMBEDDINGS, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -67,6 +69,12 @@ def _headers(folder: Path, asked: str | None) -> tuple[dict[str, Header], list[s
     if not files:
         raise _no_weights(folder, names)
     file = _one_of(folder, files, _SINGLE)
+    if part := _SHARD.search(file):
+        raise MissingShardsError(
+            f"{folder} holds {file}, one of {int(part['count'])} shards, and no index of them",
+            "download or copy the whole model again",
+            missing=[_SINGLE.removesuffix(_SAFETENSORS) + INDEX_SUFFIX],
+        )
     strays = [other for other in files if other != file]
     return {file: header_of(folder / file)}, _notes(folder / file, {}, strays, None)
 

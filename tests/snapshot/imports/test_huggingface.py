@@ -239,6 +239,13 @@ def test_of_several_indexes_the_usual_or_the_named_one_counts(model: Path) -> No
     assert torch.equal(import_model(model)[0]["w"], values(2, seed=7))
 
 
+def test_a_lone_shard_is_no_whole_model(model: Path) -> None:
+    save_file(layers(), model / SECOND)
+    assert "one of 3 shards" in refused(model, MissingShardsError)
+    (model / SECOND).rename(model / "model-00001-of-00001.safetensors")
+    assert len(import_model(model)[0]) == 5
+
+
 def test_configuration_and_tokenizer_are_kept_and_code_is_not(model: Path) -> None:
     save_file(layers(), model / "model.safetensors")
     write_config(model)
