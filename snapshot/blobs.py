@@ -26,7 +26,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _READ_ONLY = 0o444
 _WRITABLE = 0o644
 _NO_LINK = {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -68,12 +67,15 @@ class Blobs:
             return False
         with _opened(target, os.O_RDONLY) as descriptor:
             _make_lasting(descriptor)
+        num_bytes = target.stat().st_size
         try:
             os.link(target, self.folder / digest)
         except FileExistsError:  # another process was faster: share what it took in
-            num_bytes = target.stat().st_size
             target.unlink()
             return self.hold(digest, num_bytes, target)
+        except OSError:
+            target.unlink()
+            return False
         sync_folder(self.folder)
         return True
 
@@ -139,10 +141,13 @@ class Blobs:
         while not self.hold(digest, num_bytes, target):
             with _opened(path, os.O_RDONLY | os.O_CREAT) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if _is_file_of(descriptor, path):
+                if not _is_file_of(descriptor, path):
+                    continue  # it became the blob, or was collected, while this waited for its lock
+                if not self.hold(digest, num_bytes, target):
                     yield descriptor
                     return
-            # It became the blob, or was collected, while this waited for its lock.
+                path.unlink()  # the blob appeared before this file was made
+                break
         yield None
 
 

@@ -109,8 +109,7 @@ def _partials(store: LocalStore, now: float) -> Iterator[Holder]:
 
 def _unheld(store: LocalStore) -> Iterator[Holder]:
     for path in store.blobs.unheld():
-        with contextlib.suppress(FileNotFoundError):
-            yield Holder(kind="blob", path=path, digest=path.name, files=_files([path]), must_go=NOT_HELD)
+        yield Holder(kind="blob", path=path, digest=path.name, files=_files([path]), must_go=NOT_HELD)
 
 
 def _files_below(folder: Path) -> dict[FileId, int]:
@@ -120,8 +119,12 @@ def _files_below(folder: Path) -> dict[FileId, int]:
 
 
 def _files(paths: list[Path]) -> dict[FileId, int]:
-    stats = [path.lstat() for path in paths]
-    return {(stat.st_dev, stat.st_ino): stat.st_size for stat in stats}
+    files = {}
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # another one's to remove, and gone
+            stat = path.lstat()
+            files[stat.st_dev, stat.st_ino] = stat.st_size
+    return files
 
 
 def _spared(one: Holder, seen: Mapped, now: float) -> Holder:
@@ -148,7 +151,7 @@ def _carry_out(choice: Choice, store: LocalStore) -> Choice:
 
 
 def _remove(one: Holder, store: LocalStore) -> bool:
-    """Remove it, or make a leftover of it; False where it has come into use since."""
+    """Remove it, or make it what `_finish` removes; False where it has come into use since."""
     if one.kind == "snapshot":
         if one.path.stat().st_mtime != one.last_used:
             return False
@@ -157,8 +160,6 @@ def _remove(one: Holder, store: LocalStore) -> bool:
         return store.blobs.discard(one.path)
     elif one.kind == "leftover":
         remove(one.path)
-    else:
-        one.path.unlink(missing_ok=True)
     return True
 
 

@@ -38,6 +38,7 @@ from snapshot.verify import check_file
 LOCK = ".lock"
 _FOLDER = re.compile(rf"[0-9a-f]{{{SHORT_DIGEST_LENGTH}}}")
 _LISTED = 10
+_COPY_BYTES = 1 << 22
 
 
 class LocalStore:
@@ -155,7 +156,8 @@ class LocalStore:
             return
         with self.blobs.writing(record.digest, record.num_bytes, target) as partial:
             if partial is not None:
-                shutil.copyfile(source, partial)
+                with open(source, "rb") as file, open(partial, "r+b") as copy:  # not cut: its space is reserved
+                    shutil.copyfileobj(file, copy, _COPY_BYTES)
 
 
 def snapshot_folders(home: Path) -> list[Path]:
@@ -176,11 +178,12 @@ def hide(folder: Path) -> None:
 
 
 def remove(leftover: Path) -> None:
-    """Remove a leftover, whatever it is."""
-    if leftover.is_dir() and not leftover.is_symlink():
-        shutil.rmtree(leftover)
-    else:
-        leftover.unlink()
+    """Remove a leftover, whatever it is, as far as nobody else does at the same time."""
+    with contextlib.suppress(FileNotFoundError):
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink()
 
 
 @contextlib.contextmanager

@@ -257,3 +257,22 @@ def test_s3_05_four_processes_write_one_file_and_one_is_killed_half_way(
         assert target(name).read_bytes() == content
     assert not target(first).exists()
     assert list(blobs.partials()) == []
+
+
+def test_a_blob_that_appears_before_its_file_is_locked_is_not_written_again(
+    blobs: Blobs, target: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Blobs(blobs.folder.parent)
+    looks = iter([False])
+
+    def look(digest: str, num_bytes: int, place: Path) -> bool:
+        for found in looks:  # what the first look finds missing is there before anything can begin
+            write(blobs, target("first"))
+            return found
+        return blobs.hold(digest, num_bytes, place)
+
+    monkeypatch.setattr(late, "hold", look)
+    with late.writing(DIGEST, len(CONTENT), target("second")) as partial:
+        assert partial is None
+    assert target("second").samefile(target("first"))
+    assert list(blobs.partials()) == []
