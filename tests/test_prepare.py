@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import snapshot
 from faas.errors import TargetError
 from faas.preparation import Preparations
 from faas.prepare import close, prepare
@@ -240,3 +241,30 @@ def test_numbers_are_compared_with_a_tolerance():
     assert not close({"a": 1}, {"b": 1})
     assert not close([1], [1, 2])
     assert not close("a", "b")
+
+
+def test_what_setup_imports_is_not_taken_for_what_it_bound(write, tmp_path):
+    late = """
+        from os import path
+        class Kept: ...
+        LIMIT, SEEN, CHANGED = 3, [], 0
+        def init():
+            globals().update(CHANGED=5)
+    """
+    write(late, "late.py")
+    target = write("""
+        from faas import inference_function
+        @inference_function(warmup=[2])
+        class Adds:
+            def setup(self):
+                import late
+                late.init()
+                late.SEEN.append(1)
+                self.limit = late.LIMIT
+            def predict(self, x: int) -> int:
+                import late
+                return x + late.CHANGED + len(late.SEEN)
+    """)
+    (adds,), _ = made(target, tmp_path / "store")
+    assert (adds.reason, adds.compared) == (None, True)
+    assert snapshot.thaw(Path(adds.snapshot)).state["globals"] == {"late": {"CHANGED": 5, "SEEN": [1]}}

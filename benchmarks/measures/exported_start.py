@@ -54,6 +54,8 @@ async def measure(bench: Bench) -> list[Row]:
         _THAWED: await _prepared("handlers.embed", bench.home / "thawed", export="none"),
         _TORCH_ALONE: await _prepared("benchmarks.functions.torch_alone", bench.home / "thawed", export="none"),
     }
+    for preparation in forms.values():
+        await exec_start(preparation, bench.home)
     found = Starts()
     for _ in range(bench.choose(7, 2)):
         found.plain_ms.append((await plain_start()).total_ms)
@@ -84,7 +86,7 @@ async def exec_start(preparation: Preparation, home: Path) -> Started:
             entry="faas.instance:main",
             payload=msgspec.json.encode(order),
             fds=fds,
-            env={settings.HOME: str(home)},
+            env={settings.HOME: str(home), "PYTHONDONTWRITEBYTECODE": None},  # what is installed is compiled
             num_workers=cpu.read_threads_per_worker(cpu.find_quota_files(), 1),
         )
         worker = await exec_worker(Environment(modules=()), request, "it is measured")
