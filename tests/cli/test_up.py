@@ -45,6 +45,23 @@ async def total(numbers: list[int]) -> int:
     return sum(await double.amap(numbers))
 """
 
+HELD = """
+from pathlib import Path
+
+import numpy as np
+
+from faas import inference_function
+
+
+@inference_function
+class Held:
+    def setup(self):
+        self.numbers = np.arange(100_000)
+
+    def predict(self, n: int) -> tuple[int, bool]:
+        return int(self.numbers[n]), ".safetensors" in Path("/proc/self/maps").read_text()
+"""
+
 
 @dataclass(frozen=True)
 class Up:
@@ -242,3 +259,17 @@ def test_the_record_of_a_platform_that_was_killed_is_no_hindrance(faas_process: 
     record(home, pid=2**22 + 1)
     outcome = faas_process("up", "absent.py", "--port", "0")
     assert "absent.py: there is no such file" in outcome.err
+
+
+def test_st_09_the_command_line_chooses_how_snapshots_are_loaded(faas: Faas, faas_process: Faas, home: Path) -> None:
+    Path("held_up.py").write_text(HELD)
+    assert "'maps' is not one of 'auto', 'map', 'read', 'direct'" in faas("up", "held_up.py", "--load", "maps").err
+    answers = []
+    for options in ((), ("--load", "read")):
+        started = faas_process("up", "held_up.py", "--port", "0", "--detach", *options)
+        try:
+            assert started.code == 0, started.err
+            answers.append(faas("invoke", "held", "-d", "77").out)
+        finally:
+            faas("down")
+    assert answers == ["[77,true]\n", "[77,false]\n"]
