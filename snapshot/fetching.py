@@ -3,7 +3,7 @@
 import os
 import random
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,17 +60,19 @@ class Fetching:
         self._arrivals = arrivals
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._left: Iterator[Span] = iter(())
+        self._streams: list[threading.Thread] = []
 
-    def run(self, spans: Iterable[Span], num_streams: int) -> None:
-        """Fetch the spans in their order, `num_streams` at a time, until all are here, one fails, or `stop`.
-
-        What failed is told to `arrivals`.
-        """
+    def start(self, spans: Iterable[Span], num_streams: int) -> None:
+        """Begin to fetch the spans in their order, `num_streams` at a time. What fails is told to `arrivals`."""
         self._left = iter(spans)
-        streams = [threading.Thread(target=self._stream, name=f"pull-{n}", daemon=True) for n in range(num_streams)]
-        for stream in streams:
-            stream.start()
-        for stream in streams:
+        for number in range(num_streams):
+            self._streams.append(threading.Thread(target=self._stream, name=f"pull-{number}", daemon=True))
+            self._streams[-1].start()
+
+    def join(self) -> None:
+        """Return when all is here, something has failed, or `stop` was called, and no stream is left."""
+        for stream in self._streams:
             stream.join()
 
     def stop(self) -> None:

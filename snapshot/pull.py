@@ -193,14 +193,10 @@ class Pulling:
                 else:
                     partials[digest] = partial
                     self._arrivals.mark(digest, chunks_there(partial))
-            spans = self._to_fetch()
-            skeleton = self.manifest.skeleton.digest
-            first = [span for span in spans if span.digest == skeleton]
-            rest = [span for span in spans if span.digest != skeleton]
-            self._fetch(partials, first)
-            writing[skeleton].close()
-            self._begun.set()
-            self._fetch(partials, cut(rest, self._num_streams))
+            with self._fetched(partials):
+                self._arrivals.wait_file(self.manifest.skeleton.digest)
+                writing[self.manifest.skeleton.digest].close()
+                self._begun.set()
             # Made durable when all is here, not before: who waits for the bytes need not wait for the disk.
         for record in self.manifest.all_files:
             if record is not self._files[record.digest]:
@@ -216,26 +212,40 @@ class Pulling:
         stack.callback(os.close, descriptor)
         return Partial(path, descriptor, record.num_bytes, record.chunks)
 
-    def _fetch(self, partials: dict[str, Partial], spans: list[Span]) -> None:
+    @contextlib.contextmanager
+    def _fetched(self, partials: dict[str, Partial]) -> Iterator[None]:
+        """Fetch what is missing while the block runs, and to its end."""
         self._fetching = Fetching(self._source, partials, self._arrivals)
         self._arrivals.check()  # it may have been stopped meanwhile
-        self._fetching.run(spans, min(self._num_streams, len(spans)))
-        for digest in {span.digest for span in spans}:
-            self._arrivals.wait_file(digest)  # it is here, or it failed
+        spans = self._to_fetch()
+        self._fetching.start(spans, min(self._num_streams, len(spans)))
+        try:
+            yield
+        except BaseException:
+            self._fetching.stop()
+            raise
+        finally:
+            self._fetching.join()
+        self._arrivals.wait_all()  # it is here, or it failed
 
     def _to_fetch(self) -> list[Span]:
-        """What is missing, in load order: the skeleton, the heads of all shards, the shards, the kept files."""
-        wanted: list[tuple[FileRecord | Shard, int]] = [(self.manifest.skeleton, self.manifest.skeleton.num_bytes)]
-        wanted += [(shard, shard.head_bytes) for shard in self.manifest.shards]
-        wanted += [(record, record.num_bytes) for record in self.manifest.all_files]
-        spans: list[Span] = []
-        planned: dict[str, set[int]] = {}
-        for record, end in wanted:
-            known = planned.setdefault(record.digest, set())
-            heads = [index for index in self._arrivals.missing(record.digest, end) if index not in known]
-            known.update(heads)
-            spans += runs(record.digest, record.num_bytes, heads)
-        return spans
+        """What is missing, in load order: the skeleton, the heads of all shards, the shards, the kept files.
+
+        The first two go as they are: the graph cannot be rebuilt without any of them.
+        """
+        manifest = self.manifest
+        planned: set[tuple[str, int]] = set()
+
+        def missing(record: FileRecord | Shard, end: int) -> list[Span]:
+            found = [(record.digest, index) for index in self._arrivals.missing(record.digest, end)]
+            new = [index for digest, index in found if (digest, index) not in planned]
+            planned.update(found)
+            return runs(record.digest, record.num_bytes, new)
+
+        first = missing(manifest.skeleton, manifest.skeleton.num_bytes)
+        first += [span for shard in manifest.shards for span in missing(shard, shard.head_bytes)]
+        rest = [span for record in manifest.all_files for span in missing(record, record.num_bytes)]
+        return first + cut(rest, self._num_streams)
 
     def _no_space(self, error: OSError) -> NoSpaceError:
         free = shutil.disk_usage(self._into.root).free

@@ -1,5 +1,8 @@
-"""Which bytes are asked for next: large spans first, so that few requests are made, small ones at the end, so that all
-streams end at about the same time."""
+"""Which bytes are asked for next.
+
+Spans begin small, so that what comes first is whole soon, grow, so that few requests are made, and end small, so that
+all streams end at about the same time.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,17 +41,17 @@ def cut(spans: Iterable[Span], num_streams: int) -> list[Span]:
     """The same bytes in the same order, in the spans that `num_streams` take one after another.
 
     Each is at most half of an equal share of what is then left ("guided self-scheduling", Polychronopoulos and Kuck,
-    1987), in whole chunks, at most MAX_SPAN_BYTES and at least one chunk.
+    1987), and of what went before; in whole chunks, at most MAX_SPAN_BYTES and at least one chunk.
     """
     spans = list(spans)
-    left = sum(span.num_bytes for span in spans)
+    left, gone = sum(span.num_bytes for span in spans), 0
     pieces: list[Span] = []
     for span in spans:
         begin = span.begin
         while begin < span.end:
-            share = min(left // (2 * num_streams), MAX_SPAN_BYTES) // CHUNK_BYTES * CHUNK_BYTES
+            share = min(min(left, gone) // (2 * num_streams), MAX_SPAN_BYTES) // CHUNK_BYTES * CHUNK_BYTES
             end = min(begin + max(share, CHUNK_BYTES), span.end)
             pieces.append(Span(span.digest, begin, end))
-            left -= end - begin
+            left, gone = left - (end - begin), gone + (end - begin)
             begin = end
     return pieces

@@ -27,8 +27,11 @@ def test_cutting_keeps_every_byte_in_order_on_chunks(sizes: list[int], num_strea
     assert [piece.digest for piece in pieces] == sorted(piece.digest for piece in pieces)
 
 
-def test_spans_get_small_at_the_end() -> None:
-    pieces = cut([Span("d", 0, 256 * CHUNK_BYTES)], 4)
-    assert pieces[0].num_bytes == MAX_SPAN_BYTES
-    assert pieces[-1].num_bytes == CHUNK_BYTES
-    assert [piece.num_bytes for piece in pieces] == sorted((piece.num_bytes for piece in pieces), reverse=True)
+def test_spans_are_small_at_the_beginning_and_at_the_end() -> None:
+    sizes = [piece.num_bytes for piece in cut([Span("d", 0, 512 * CHUNK_BYTES)], 4)]
+    largest = sizes.index(max(sizes))
+    assert max(sizes) == MAX_SPAN_BYTES
+    assert sizes[:8] == sizes[-8:] == [CHUNK_BYTES] * 8
+    assert sizes[:largest] == sorted(sizes[:largest])
+    assert sizes[largest:] == sorted(sizes[largest:], reverse=True)
+    assert len(sizes) < 512 / 4
