@@ -92,11 +92,15 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     def changed(self) -> str | None:
         """Return what is no longer as it was, in words, or None where nothing changed."""
-        if self.python != platform.python_version():
-            return f"Python was {self.python} and is {platform.python_version()}"
         for path, digest in self.sources.items():
             if file_digest(Path(path)) != digest:
                 return f"{path} has changed"
+        return self.changed_around()
+
+    def changed_around(self) -> str | None:
+        """Return what but for the sources is no longer as it was."""
+        if self.python != platform.python_version():
+            return f"Python was {self.python} and is {platform.python_version()}"
         for name, version in self.distributions.items():
             now = distribution_version(name)
             if now != version:
@@ -114,7 +118,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     `export` is the form that its modules are frozen in, None for torch's own, or `export_reason` says why they are not;
     `asked` is what was asked for when it was made, for the next time. `later` are the packages that it does without,
-    and `late` those of them that are imported after all, with the lines that do it.
+    and `late` those of them that are imported after all, with the lines that do it. `code` is the target within a copy
+    of the user's sources that a platform keeps; None: they are where they were.
     """
 
     format: int = FORMAT
@@ -135,6 +140,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     asked: str | None = None
     later: tuple[str, ...] = ()
     late: dict[str, str] = {}
+    code: str | None = None
 
     @property
     def name(self) -> str:
@@ -147,6 +153,11 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         return self.description.target.rpartition(":")[2]
 
     @property
+    def runs(self) -> str:
+        """The target that instances load."""
+        return self.code or self.description.target
+
+    @property
     def revision(self) -> str:
         """A short name for this state of code, settings and snapshot."""
         return blake3(msgspec.json.encode([self.origin, self.description, self.digest])).hexdigest()[:8]
@@ -157,7 +168,14 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     def stale(self) -> str | None:
         """Return why this can no longer be used, or None while it can."""
-        return self.origin.changed() or (None if self.snapshot is None else _unusable(Path(self.snapshot)))
+        return self.origin.changed() or self._damage()
+
+    def unfit(self) -> str | None:
+        """Return why this can no longer be used with a copy of the sources, or None while it can."""
+        return self.origin.changed_around() or self._damage()
+
+    def _damage(self) -> str | None:
+        return None if self.snapshot is None else _unusable(Path(self.snapshot))
 
 
 def _unusable(folder: Path) -> str | None:

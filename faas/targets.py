@@ -71,6 +71,16 @@ class Target:
         """The target as it can be written: it means the same in every process, whatever its current folder."""
         return self.place if self.name is None else f"{self.place}:{self.name}"
 
+    @property
+    def sources(self) -> tuple[Path, Path]:
+        """The files that its module can lie in."""
+        base = self.folder / self.module.replace(".", "/")
+        return base.with_name(f"{base.name}.py"), base / "__init__.py"
+
+    def moved(self, folder: Path) -> Target:
+        """Return the target of the same module below another folder."""
+        return replace(self, folder=folder)
+
     def named(self, name: str) -> Target:
         """Return the target of one function of this place."""
         return replace(self, name=name)
@@ -138,7 +148,7 @@ def _module(target: Target) -> ModuleType:
     """Return the target's module, imported once."""
     if target.is_file and target.module in sys.stdlib_module_names:
         raise TargetError(f"{_shown(target.place)}: {target.module!r} is a module of Python's own; rename the file")
-    here = next((path for path in _sources(target) if path.is_file()), None)
+    here = next((path for path in target.sources if path.is_file()), None)
     loaded = sys.modules.get(target.module)
     if loaded is not None:
         file = getattr(loaded, "__file__", None)
@@ -158,12 +168,6 @@ def _module(target: Target) -> ModuleType:
         if added:
             sys.path.remove(str(target.folder))
         raise _import_error(target, error) from error
-
-
-def _sources(target: Target) -> tuple[Path, Path]:
-    """Return the files that the target's module can lie in, below its folder."""
-    base = target.folder / target.module.replace(".", "/")
-    return base.with_name(f"{base.name}.py"), base / "__init__.py"
 
 
 def _from_file(name: str, path: Path) -> ModuleType:

@@ -209,7 +209,7 @@ def revision_of(preparation: Preparation) -> Revision:
     """Return what instances made from this preparation serve."""
     return Revision(
         id=preparation.revision,
-        target=preparation.description.target,
+        target=preparation.runs,
         function=preparation.name,
         snapshot=preparation.snapshot,
         digest=preparation.digest,

@@ -99,6 +99,8 @@ class ScalingLoop:
         self._endpoints: dict[Instance, Endpoint] = {}
         self._drains: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._is_quiet = asyncio.Event()
+        self._proof: asyncio.Future[str | None] | None = None
         self._backoff = Backoff()
         self._floor = 0
         self._floor_until = -math.inf
@@ -130,6 +132,23 @@ class ScalingLoop:
         if self._drains:
             await asyncio.wait(self._drains)
 
+    async def prove(self, num_instances: int) -> str | None:
+        """Have this many instances now, and wait for the first that is ready.
+
+        Returns why there is none where one ended without ever having been ready. It is ended by cancelling it.
+        """
+        if self.num_ready:
+            return None
+        self._proof = asyncio.get_running_loop().create_future()
+        await self.scale(num_instances)
+        return await self._proof
+
+    async def quiet(self) -> None:
+        """Wait until no request is held or in flight; it is looked at with each step."""
+        while self.capacity.concurrency.current:
+            self._is_quiet.clear()
+            await self._is_quiet.wait()
+
     def adopt(self, preparation: Preparation) -> None:
         """Start instances from this preparation from now on; those that run stay."""
         self.preparation = preparation
@@ -157,6 +176,8 @@ class ScalingLoop:
     def step(self, now: float) -> float | None:
         """Measure, decide and act. Returns the seconds until the next step, None where only a wake-up brings it."""
         held = self.capacity.num_held
+        if not self.capacity.concurrency.current:
+            self._is_quiet.set()
         if not self._awake:
             if not held and not self.instances and self._least == 0:
                 return None
@@ -195,7 +216,8 @@ class ScalingLoop:
         return max(self._settings.min_scale, self._floor)
 
     def _floor_now(self, now: float) -> int:
-        if now >= self._floor_until:
+        is_proving = self._proof is not None and not self._proof.done()
+        if now >= self._floor_until and not is_proving:
             self._floor = 0
         return self._floor
 
@@ -245,6 +267,7 @@ class ScalingLoop:
         for phase, duration_s in ({TOTAL: start.total_s} | made.phases).items():
             self.start_seconds.setdefault(phase, Histogram(START_BOUNDS_S)).observe(duration_s)
         self.failure = None
+        self._prove(None)
         endpoint = self._endpoints[made] = Endpoint(made.address)
         self.capacity.add(endpoint)
 
@@ -255,6 +278,8 @@ class ScalingLoop:
         if endpoint is not None:
             self.capacity.fail(endpoint)
         if made.was_stopped:
+            if made.ready_at is None:
+                self._prove("it was stopped before it was ready")
             return
         lived_s = now - made.ready_at if made.ready_at is not None else 0.0
         served = lived_s >= SOUND_AFTER_S or (endpoint is not None and endpoint.num_answered > 0)
@@ -262,6 +287,12 @@ class ScalingLoop:
         self.log.write(made.id, *f"faas: {why}".splitlines())
         self.failure = why.splitlines()[-1]  # the rest of it, of the user's own files, is for the log alone
         self._backoff = self._backoff.after(served=served, now=now)
+        if made.ready_at is None:
+            self._prove(self.failure)
+
+    def _prove(self, failure: str | None) -> None:
+        if self._proof is not None and not self._proof.done():
+            self._proof.set_result(failure)
 
     def _drain(self, made: Instance, grace_s: float) -> None:
         """Send no more calls, let those in flight end, then end the process."""

@@ -1,4 +1,4 @@
-"""The one-box platform: functions made ready, a warm pool, an activator in front, a control loop for each function."""
+"""The one-box platform: functions made ready, a warm pool, an activator in front, a control loop for each revision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ import msgspec
 
 from faas.address import Record, lock_path, record_path
 from faas.clock import monotonic
-from faas.errors import PlatformError, SettingError
-from faas.platform import instances
+from faas.errors import PlatformError, SettingError, TargetError
+from faas.platform import rows
 from faas.platform.activator import Activator
-from faas.platform.control import ControlServer, UnknownFunction
+from faas.platform.control import ControlServer
+from faas.platform.functions import Functions, Workplace
 from faas.platform.instances import Launcher
 from faas.platform.logs import LogFile
-from faas.platform.loop import ScalingLoop
-from faas.platform.registry import Registry
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare
 from faas.settings import Settings
@@ -32,8 +31,9 @@ from faas.signals import stop_signals
 from warmpool.pool import WarmPool
 
 CONTROL_FILE = "control.sock"
-PARKED_PER_ENVIRONMENT = 1
-"""Workers forked ahead for each import set, whatever its functions ask for: a wake-up then waits for no fork."""
+SOCKETS_LINK = "sockets"
+"""In `FAAS_HOME/run`, leads to the folder of the instances' sockets: it has a short path, elsewhere."""
+_SOCKETS_PREFIX = "faas-"
 
 Progress = Callable[[str], None]
 
@@ -44,21 +44,21 @@ class Platform:
     def __init__(self, settings: Settings, store: Path, progress: Progress) -> None:
         self._settings = settings
         self._progress = progress
-        self._preparations = Preparations(store)
         self._store = store
         self._pool = WarmPool()
-        self._folder = Path(tempfile.mkdtemp(prefix="faas-"))
+        self._folder = _sockets_folder(settings)
         self._inner = self._folder / "platform"
-        self._launcher = Launcher(self._pool, self._folder, platform_socket=self._inner)
-        self._registry = Registry()
-        self._activator = Activator(self._registry)
-        self._tasks: list[asyncio.Task[None]] = []
+        launcher = Launcher(self._pool, self._folder, platform_socket=self._inner)
+        self._functions = Functions(Workplace(settings, Preparations(store), self._pool, launcher, progress))
+        self._activator = Activator(self._functions.registry)
         self._stopping = asyncio.Event()
-        self._pool_changes: set[asyncio.Task[None]] = set()
         self._url = ""
 
     async def run(self, targets: list[str], *, host: str, port: int) -> int:
-        """Serve the functions of `targets` until told to stop. Returns the exit status."""
+        """Serve the functions of `targets`, and those that were deployed before, until told to stop.
+
+        Returns the exit status.
+        """
         try:
             if not await self._unless_stopped(self._bring_up(targets)):
                 return 1
@@ -71,12 +71,12 @@ class Platform:
             control.stop()
             await serving
         finally:
-            for task in [*self._tasks, *self._pool_changes]:
-                task.cancel()
+            self._functions.cancel()
             await self._pool.close()
             shutil.rmtree(self._folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                record_path(self._settings).unlink()
+            for left in (record_path(self._settings), self._settings.run / SOCKETS_LINK):
+                with contextlib.suppress(OSError):
+                    left.unlink()
         return 0
 
     def shut_down(self) -> None:
@@ -98,119 +98,85 @@ class Platform:
             task.cancel()
             await asyncio.gather(task, stopped, return_exceptions=True)
 
+    # What the control interface asks.
+
     def functions(self) -> list[dict[str, Any]]:
         """Return what is known of each function."""
-        return [self._function(loop) for loop in self._registry]
+        return [rows.function_row(hosted, self._url) for hosted in self._functions]
+
+    def function(self, name: str) -> dict[str, Any]:
+        """Return all that is known of one function. Raises UnknownFunction."""
+        return rows.description(self._functions.get(name), self._url)
 
     def instances(self) -> list[dict[str, Any]]:
         """Return what is known of each instance."""
         now = monotonic()
-        return [
-            {
-                "id": made.id,
-                "function": made.function,
-                "revision": made.revision,
-                "state": made.state.value,
-                "pid": made.pid,
-                "how": made.how,
-                "age_s": round(now - made.ordered_at, 3),
-                "start_ms": _milliseconds(made.phases),
-            }
-            for loop in self._registry
-            for made in loop.instances
-        ]
+        return [rows.instance_row(made, now) for loop in self._functions.loops for made in loop.instances]
 
     def log(self, name: str) -> LogFile:
         """Return a function's log. Raises UnknownFunction."""
-        return self._known(name).log
+        return self._functions.get(name).log
 
     async def scale(self, name: str, num_instances: int) -> dict[str, Any]:
         """Bring a function to a number of instances; returns when those that must go are gone.
 
         Beside what is known of it, the answer has the number that was `wanted` and the `most` that it may have.
         """
-        loop = self._known(name)
-        await loop.scale(num_instances)
-        return self._function(loop) | {"wanted": num_instances, "most": loop.preparation.description.max_instances}
+        hosted = await self._functions.scale(name, num_instances)
+        most = hosted.main.preparation.description.max_instances if hosted.main is not None else 0
+        return rows.function_row(hosted, self._url) | {"wanted": num_instances, "most": most}
 
-    def _known(self, name: str) -> ScalingLoop:
-        loop = self._registry.get(name)
-        if loop is None:
-            known = ", ".join(sorted(found.preparation.name for found in self._registry))
-            raise UnknownFunction(f"no function {name!r} here; `faas list` names those there are: {known}")
-        return loop
+    async def deploy(
+        self, target: str, *, takes_traffic: bool, tag: str | None, progress: Progress
+    ) -> list[dict[str, Any]]:
+        """Make the functions of a target ready and deploy each; returns all that is known of them.
 
-    def _function(self, loop: ScalingLoop) -> dict[str, Any]:
-        preparation = loop.preparation
-        counts, start = loop.capacity.counts, loop.last_start
-        return {
-            "name": preparation.name,
-            "url": f"{self._url}/f/{preparation.name}/",
-            "target": preparation.description.target,
-            "revision": preparation.revision,
-            "ready": loop.num_ready,
-            "instances": len(loop.instances),
-            "held": loop.capacity.num_held,
-            "in_flight": loop.capacity.concurrency.current,
-            "requests": counts.requests,
-            "failed": counts.failed,
-            "starts": loop.num_starts,
-            "failure": loop.failure,
-            "snapshot": preparation.snapshot,
-            "reason": preparation.reason,
-            "last_start_ms": _milliseconds({"total": start.total_s, **start.phases}) if start is not None else None,
-        }
+        Raises:
+            TargetError: the target cannot be made ready.
+            PlatformError: a revision cannot be started.
+        """
+        deployed = []
+        for preparation in await prepare(target, self._store, progress=progress):
+            hosted = await self._functions.deploy(preparation, progress, takes_traffic=takes_traffic, tag=tag)
+            deployed.append(rows.description(hosted, self._url))
+        return deployed
+
+    async def share(self, name: str, percents: dict[str, int], tags: dict[str, str | None]) -> dict[str, Any]:
+        """Share a function's calls and set its tags. Raises UnknownFunction, PlatformError."""
+        return rows.description(await self._functions.share(name, percents, tags), self._url)
+
+    async def roll_back(self, name: str, to: str | None) -> dict[str, Any]:
+        """Go back to the revision before, or to one. Raises UnknownFunction, PlatformError."""
+        return rows.description(await self._functions.roll_back(name, to), self._url)
+
+    async def delete(self, name: str) -> None:
+        """Take a function away. Returns when its calls are answered. Raises UnknownFunction."""
+        await self._functions.delete(name)
+
+    # Its life.
 
     async def _bring_up(self, targets: list[str]) -> None:
-        """Make every function ready, then its zygote; a name that two targets share is refused."""
+        """Bring back what was deployed, make the functions of targets ready, and have their zygotes.
+
+        A target that cannot be made ready is named, and keeps the others from nothing.
+        """
+        await self._functions.restore()
+        failed: list[TargetError] = []
+        added: dict[str, Preparation] = {}
         for target in targets:
-            for preparation in await prepare(target, self._store, progress=self._progress):
-                other = self._registry.get(preparation.name)
-                if other is not None:
-                    raise SettingError(
-                        f"two functions are called {preparation.name!r}: {other.preparation.description.target} and "
-                        f"{preparation.description.target}; give one of them another name=..."
-                    )
-                self._add(preparation)
-        for loop in self._registry:
-            self._progress(f"starting the zygote of {loop.preparation.name}")
-            await self._warm(loop.preparation)
-
-    def _add(self, preparation: Preparation) -> None:
-        loop = ScalingLoop(
-            preparation,
-            self._launcher,
-            LogFile(self._settings.logs, preparation.name),
-            on_imported=lambda late: self._learn(preparation.name, late),
-        )
-        self._registry.add(loop)
-        self._tasks.append(asyncio.ensure_future(loop.run()))
-
-    async def _warm(self, preparation: Preparation) -> None:
-        parked = max(PARKED_PER_ENVIRONMENT, preparation.description.buffer_instances)
-        zygote = await self._pool.warm(instances.environment(preparation), buffer=parked)
-        if zygote.hazard is not None:
-            self._progress(f"{preparation.name}: no forks, instances start slowly: {zygote.hazard}")
-
-    def _learn(self, name: str, late: list[str]) -> None:
-        """Give the function a zygote that also has the modules that its calls turned out to import."""
-        loop = self._known(name)
-        old = loop.preparation
-        late = [module for module in late if module not in old.imports]
-        if not late or self._stopping.is_set():
-            return
-        new = old.importing(tuple(late))
-        self._preparations.write(new)
-        change = asyncio.ensure_future(self._replace(loop, old, new))
-        self._pool_changes.add(change)
-        change.add_done_callback(self._pool_changes.discard)
-
-    async def _replace(self, loop: ScalingLoop, old: Preparation, new: Preparation) -> None:
-        await self._warm(new)
-        loop.adopt(new)
-        environment = instances.environment(old)
-        if all(instances.environment(other.preparation) != environment for other in self._registry):
-            await self._pool.retire(environment, keep_workers=True)
+            try:
+                found = await prepare(target, self._store, progress=self._progress)
+            except TargetError as error:
+                failed.append(error)
+                self._progress(str(error))
+                continue
+            for preparation in found:
+                _refuse_equal_names(added.get(preparation.name), preparation)
+                added[preparation.name] = preparation
+                self._functions.add(preparation)
+        if failed and not any(True for _ in self._functions):
+            raise failed[0]
+        await self._functions.begin()
 
     async def _listen(self, host: str, port: int) -> int:
         try:
@@ -220,7 +186,7 @@ class Platform:
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         inner.bind(str(self._inner))
         await self._activator.listen_on(inner)
-        self._registry.is_ready = True
+        self._functions.registry.is_ready = True
         return bound
 
     def _announce(self, host: str, port: int) -> None:
@@ -231,17 +197,17 @@ class Platform:
         temporary = path.with_suffix(".tmp")
         temporary.write_bytes(msgspec.json.encode(record))
         temporary.replace(path)
-        for loop in self._registry:
-            self._progress(f"{loop.preparation.name} is at {self._url}/f/{loop.preparation.name}/")
+        for hosted in self._functions:
+            self._progress(f"{hosted.name} is at {self._url}/f/{hosted.name}/")
+        if not self.functions():
+            self._progress(f"no functions yet at {self._url}; faas deploy --local TARGET adds one")
 
     async def _bring_down(self) -> None:
         """Answer what is under way, then end the instances."""
-        self._registry.is_ready = False
-        grace_s = max((loop.preparation.description.grace_period_s for loop in self._registry), default=0.0)
+        self._functions.registry.is_ready = False
+        grace_s = self._functions.grace_s
         await self._activator.drain(grace_s)
-        for task in self._tasks:  # nothing starts any more
-            task.cancel()
-        await asyncio.gather(*(loop.stop(grace_s) for loop in self._registry))
+        await self._functions.stop(grace_s)
 
 
 async def run(
@@ -261,8 +227,25 @@ async def run(
         return await platform.run(targets, host=host, port=port)
 
 
-def _milliseconds(durations_s: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(duration_s * 1e3, 3) for name, duration_s in durations_s.items()}
+def _refuse_equal_names(other: Preparation | None, preparation: Preparation) -> None:
+    if other is not None and other.description.target != preparation.description.target:
+        raise SettingError(
+            f"two functions are called {preparation.name!r}: {other.description.target} and "
+            f"{preparation.description.target}; give one of them another name=..."
+        )
+
+
+def _sockets_folder(settings: Settings) -> Path:
+    """Return a new folder with a short path, for sockets; the one of a platform that was killed goes."""
+    link = settings.run / SOCKETS_LINK
+    with contextlib.suppress(OSError):
+        before = Path(os.readlink(link))
+        if before.name.startswith(_SOCKETS_PREFIX):
+            shutil.rmtree(before, ignore_errors=True)
+        link.unlink()
+    folder = Path(tempfile.mkdtemp(prefix=_SOCKETS_PREFIX))
+    link.symlink_to(folder)
+    return folder
 
 
 @contextlib.contextmanager

@@ -1,4 +1,7 @@
-"""Which function a request is for: by path (`/f/NAME/...`), by Host header, or the only one there is."""
+"""Which function a request is for, by path (`/f/NAME/...`), by Host header, or the only one; and which revision.
+
+A revision is asked for by its tag: in a header, as `/f/NAME@TAG/...`, or as the host `TAG-NAME.anything`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import msgspec
 
 from faas import names
 from faas.platform import metrics
-from faas.platform.loop import ScalingLoop
+from faas.platform.breaker import Capacity
+from faas.platform.hosted import Hosted
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem
 
@@ -20,47 +24,76 @@ class Registry:
     """The functions of a platform by name, and the router of its activator."""
 
     def __init__(self) -> None:
-        self._loops: dict[str, ScalingLoop] = {}
-        self._by_bytes: dict[bytes, ScalingLoop] = {}
+        self._functions: dict[str, Hosted] = {}
+        self._by_bytes: dict[bytes, Hosted] = {}
+        self._by_tag: dict[bytes, tuple[Hosted, bytes]] = {}
         self.is_ready = False
 
-    def add(self, loop: ScalingLoop) -> None:
-        """Take a function in. Its path may be written with its Python name, too, where that is no other's own name."""
-        self._loops[loop.preparation.name] = loop
-        self._by_bytes[loop.preparation.name.encode()] = loop
-        self._by_bytes.setdefault(loop.preparation.python_name.encode(), loop)
+    def add(self, hosted: Hosted) -> None:
+        """Take a function in."""
+        self._functions[hosted.name] = hosted
+        self.index()
 
-    def get(self, name: str) -> ScalingLoop | None:
+    def remove(self, name: str) -> None:
+        """Send nothing more to a function."""
+        self._functions.pop(name, None)
+        self.index()
+
+    def index(self) -> None:
+        """Look at the functions' names and tags again.
+
+        A path may be written with the Python name of a function, too, and a host with its tag and name, where that is
+        no other's own name.
+        """
+        self._by_bytes = {name.encode(): hosted for name, hosted in self._functions.items()}
+        self._by_tag = {}
+        for hosted in self._functions.values():
+            if hosted.python_name is not None:
+                self._by_bytes.setdefault(hosted.python_name.encode(), hosted)
+            for tag in hosted.revisions.tags:
+                self._by_tag.setdefault(f"{tag}-{hosted.name}".encode(), (hosted, tag.encode()))
+
+    def get(self, name: str) -> Hosted | None:
         """Return the function of that name, or None."""
-        return self._loops.get(name)
+        return self._functions.get(name)
 
-    def __iter__(self) -> Iterator[ScalingLoop]:
-        return iter(self._loops.values())
+    def __iter__(self) -> Iterator[Hosted]:
+        return iter(self._functions.values())
 
-    def route(self, host: bytes, path: bytes, method: bytes) -> Target | LocalAnswer:
+    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer:
         """Return where a request goes; see `routing.Router`."""
         if path.startswith(PREFIX):
-            return self._by_path(path)
-        loop = self._by_bytes.get(host.partition(b":")[0].partition(b".")[0])
-        if loop is not None:
-            return Target(loop.capacity, path)
+            return self._by_path(path, tag)
+        label = host.partition(b":")[0].partition(b".")[0]
+        hosted = self._by_bytes.get(label)
+        if hosted is not None:
+            return _target(hosted, path, tag)
+        if label in self._by_tag:
+            hosted, of_host = self._by_tag[label]
+            return _target(hosted, path, of_host)
         if path in _PROBES:
             return self._probe(path, method)
         if path == b"/metrics":
-            return LocalAnswer(200, metrics.expose(self), metrics.CONTENT_TYPE)
-        if len(self._loops) == 1:
-            return Target(next(iter(self._loops.values())).capacity, path)
+            loops = [loop for hosted in self for loop in hosted.loops]
+            return LocalAnswer(200, metrics.expose(loops), metrics.CONTENT_TYPE)
+        if len(self._functions) == 1:
+            return _target(next(iter(self._functions.values())), path, tag)
         if path == b"/":
-            return LocalAnswer(200, msgspec.json.encode({"functions": [f"/f/{name}/" for name in sorted(self._loops)]}))
+            paths = [f"/f/{name}/" for name in sorted(self._functions)]
+            return LocalAnswer(200, msgspec.json.encode({"functions": paths}))
         return problem(404, f"no function is at {_shown(path)}; this platform has {self._known()}")
 
-    def _by_path(self, path: bytes) -> Target | LocalAnswer:
+    def _by_path(self, path: bytes, tag: bytes) -> Target | LocalAnswer:
         name, slash, rest = path[len(PREFIX) :].partition(b"/")
-        loop = self._by_bytes.get(name)
-        if loop is None:
-            near = names.suggestion(_shown(name), self._loops)
+        hosted = self._by_bytes.get(name)
+        if hosted is None:
+            name, _, of_path = name.replace(b"%40", b"@").partition(b"@")
+            tag = of_path or tag
+            hosted = self._by_bytes.get(name)
+        if hosted is None:
+            near = names.suggestion(_shown(name), self._functions)
             return problem(404, f"no function {_shown(name)!r} here{near}; this platform has {self._known()}")
-        return Target(loop.capacity, slash + rest if slash else b"/")
+        return _target(hosted, slash + rest if slash else b"/", tag)
 
     def _probe(self, path: bytes, method: bytes) -> LocalAnswer:
         if method not in (b"GET", b"HEAD", b"OPTIONS"):
@@ -70,7 +103,27 @@ class Registry:
         return LocalAnswer(200, b'{"status":"ok"}', headers=((b"allow", b"GET, HEAD, OPTIONS"),))
 
     def _known(self) -> str:
-        return ", ".join(f"/f/{name}/" for name in sorted(self._loops)) or "none"
+        return ", ".join(f"/f/{name}/" for name in sorted(self._functions)) or "none"
+
+
+def _target(hosted: Hosted, path: bytes, tag: bytes) -> Target | LocalAnswer:
+    if tag:
+        return _tagged(hosted, path, _shown(tag))
+    capacity: Capacity | None = hosted.next()
+    if capacity is not None:
+        return Target(capacity, path)
+    if hosted.failure is not None:
+        return problem(503, f"{hosted.name} cannot be served: {hosted.failure}")
+    return problem(503, f"no revision of {hosted.name} gets calls without a tag; faas traffic {hosted.name} shows them")
+
+
+def _tagged(hosted: Hosted, path: bytes, tag: str) -> Target | LocalAnswer:
+    capacity = hosted.tagged(tag)
+    if capacity is not None:
+        return Target(capacity, path)
+    tags = hosted.revisions.tags
+    known = ", ".join(sorted(tags)) or "none"
+    return problem(404, f"{hosted.name} has no tag {tag!r}{names.suggestion(tag, tags)}; it has: {known}")
 
 
 def _shown(text: bytes) -> str:

@@ -3,23 +3,34 @@ import pytest
 
 from faas.platform.breaker import Capacity
 from faas.platform.registry import Registry
+from faas.platform.revisions import Revisions
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer
 
 
-class Loop:
-    """As much of a control loop as the registry looks at."""
+class Hosted:
+    """As much of a function as the registry looks at."""
 
-    def __init__(self, name):
-        self.preparation = type("Preparation", (), {"name": name, "python_name": name.title()})()
+    def __init__(self, name, **tags):
+        self.name = name
+        self.python_name = name.title()
         self.capacity = Capacity()
+        self.of_tags = {tag: Capacity() for tag in tags}
+        self.revisions = Revisions(name=name, tags=tags)
+        self.failure = None
+
+    def next(self):
+        return self.capacity
+
+    def tagged(self, tag):
+        return self.of_tags.get(tag)
 
 
 def registry(*names):
     made = Registry()
     made.is_ready = True
     for name in names:
-        made.add(Loop(name))
+        made.add(Hosted(name))
     return made
 
 

@@ -1,0 +1,295 @@
+"""The functions of a platform while it runs: brought back, deployed, shared out, rolled back, scaled, deleted.
+
+Every change goes the same way: what it needs is started and, where calls are served already, has proved that it gets
+ready; then it is remembered on the disk; then, at once, calls go the new way; then what gets no calls any more drains.
+A change that fails before it is remembered leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from faas import names
+from faas.errors import PlatformError
+from faas.platform import revisions as rules
+from faas.platform.control import UnknownFunction
+from faas.platform.hosted import Hosted
+from faas.platform.instances import Launcher
+from faas.platform.kept import Kept
+from faas.platform.logs import LogFile
+from faas.platform.loop import ScalingLoop
+from faas.platform.registry import Registry
+from faas.platform.revisions import PERCENT, Revisions
+from faas.platform.state import State
+from faas.platform.zygotes import Zygotes
+from faas.preparation import Preparation, Preparations
+from faas.settings import Settings
+from warmpool.errors import WarmpoolError
+from warmpool.pool import WarmPool
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What functions are run with."""
+
+    settings: Settings
+    store: Preparations
+    pool: WarmPool
+    launcher: Launcher
+    progress: Progress
+
+
+class Functions:
+    """Holds every function of a platform, and changes it. Made on a running loop."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        home = workplace.settings.home / "platform"
+        self.registry = Registry()
+        self._workplace = workplace
+        self._state = State(home)
+        self._kept = Kept(home)
+        self._zygotes = Zygotes(workplace.pool, self._in_use, workplace.progress)
+        self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._dismissed: dict[asyncio.Task[None], Hosted] = {}
+        self._is_ending = False
+
+    def __iter__(self) -> Iterator[Hosted]:
+        return iter(self.registry)
+
+    def get(self, name: str) -> Hosted:
+        """Return a function. Raises UnknownFunction."""
+        hosted = self.registry.get(name)
+        if hosted is None:
+            known = sorted(one.name for one in self.registry)
+            near = names.suggestion(name, known)
+            raise UnknownFunction(
+                f"no function {name!r} here{near}; `faas list` names those there are: {', '.join(known) or 'none'}"
+            )
+        return hosted
+
+    async def restore(self) -> None:
+        """Bring back what was deployed when the platform ran last; what cannot be is named and left out."""
+        for found in self._state.read():
+            if isinstance(found, str):
+                self._workplace.progress(found)
+                continue
+            gone = {one.id: self._kept.missing(one.preparation) for one in found.deployments}
+            for revision, why in gone.items():
+                if why is not None:
+                    self._workplace.progress(f"{found.name}: revision {revision} is left out: {why}")
+            usable = rules.without(found, [revision for revision, why in gone.items() if why is not None])
+            if usable.deployments:
+                self._host(found.name).revisions = usable
+        self._kept.keep_only(one.preparation for hosted in self for one in hosted.revisions.deployments)
+
+    async def begin(self) -> None:
+        """Run what has been brought back and added so far: no call is served before."""
+        for hosted in list(self):
+            try:
+                await self._change(hosted, hosted.revisions, prove=False)
+            except PlatformError as error:
+                self._workplace.progress(str(error))
+
+    def add(self, preparation: Preparation) -> None:
+        """Take a function as its code is now, before the platform serves: a new revision gets all calls."""
+        hosted = self._host(preparation.name)
+        found = hosted.revisions
+        if found.find(preparation.revision) is None:
+            kept = self._kept.keep(preparation)
+            found = rules.share(rules.deploy(found, kept, time.time()), {kept.revision: PERCENT})
+        hosted.revisions, hosted.failure = rules.trimmed(found), None
+
+    def fail(self, name: str, why: str) -> None:
+        """Say of a function that its code as it is now cannot be served; an earlier revision of it goes on."""
+        self._host(name).failure = why
+
+    async def deploy(
+        self, preparation: Preparation, progress: Progress, *, takes_traffic: bool = True, tag: str | None = None
+    ) -> Hosted:
+        """Add a revision while calls are served. It takes all calls over once it is ready, unless told otherwise.
+
+        Raises:
+            PlatformError: it does not get ready, or cannot be kept; the revisions before go on as they were.
+        """
+        async with self._changing[preparation.name]:
+            is_new = self.registry.get(preparation.name) is None
+            kept = self._kept.keep(preparation)
+            hosted = self._host(preparation.name)
+            try:
+                after = rules.deploy(hosted.revisions, kept, time.time())
+                if takes_traffic:
+                    after = rules.share(after, {kept.revision: PERCENT})
+                if tag is not None:
+                    after = rules.tag(after, {tag: kept.revision})
+                await self._change(
+                    hosted, rules.trimmed(after), prove=bool(hosted.revisions.traffic), progress=progress
+                )
+            except BaseException:
+                if is_new:
+                    self._dismiss(hosted)
+                raise
+            hosted.failure = None
+            return hosted
+
+    async def share(self, name: str, percents: Mapping[str, int], tags: Mapping[str, str | None]) -> Hosted:
+        """Share a function's calls by percents and set its tags; revisions are named as `revisions.resolve` has it.
+
+        Raises:
+            PlatformError: there is no such revision, the percents do not add up, or one does not get ready.
+        """
+        self.get(name)
+        async with self._changing[name]:
+            hosted = self.get(name)
+            after = found = hosted.revisions
+            if percents:
+                resolved = [(rules.resolve(found, text), percent) for text, percent in percents.items()]
+                if len({revision for revision, _ in resolved}) < len(resolved):
+                    raise PlatformError("the same revision is given two shares")
+                after = rules.share(after, dict(resolved))
+            after = rules.tag(after, {t: None if to is None else rules.resolve(found, to) for t, to in tags.items()})
+            await self._change(hosted, after, prove=any(loop.num_ready for loop in hosted.loops))
+            return hosted
+
+    async def roll_back(self, name: str, to: str | None) -> Hosted:
+        """Give all calls to the revision before, or to the one named. Raises PlatformError."""
+        self.get(name)
+        async with self._changing[name]:
+            hosted = self.get(name)
+            found = hosted.revisions
+            after = rules.roll_back(found, None if to is None else rules.resolve(found, to))
+            await self._change(hosted, after, prove=any(loop.num_ready for loop in hosted.loops))
+            return hosted
+
+    async def delete(self, name: str) -> None:
+        """Take a function away: new calls find nothing, those that it has are answered. Returns when it is gone."""
+        self.get(name)
+        async with self._changing[name]:
+            hosted = self.get(name)
+            self._state.remove(name)
+            gone = self._dismiss(hosted)
+        await asyncio.wait((gone,))
+
+    async def scale(self, name: str, num_instances: int) -> Hosted:
+        """Bring a function to a number of instances of its main revision; 0 drains those of all."""
+        hosted = self.get(name)
+        main = hosted.main
+        loop = hosted.loop_of(main.id) if main is not None else None
+        if num_instances == 0:
+            await asyncio.gather(*(one.scale(0) for one in hosted.loops))
+        elif loop is not None:
+            await loop.scale(num_instances)
+        return hosted
+
+    async def stop(self, grace_s: float) -> None:
+        """Start nothing any more, and end every instance with a grace period."""
+        self._is_ending = True
+        await asyncio.gather(*(hosted.stop(grace_s) for hosted in self._all))
+
+    def cancel(self) -> None:
+        """Let go of everything at once."""
+        self._is_ending = True
+        self._zygotes.close()
+        for hosted in self._all:
+            hosted.cancel()
+
+    @property
+    def loops(self) -> list[ScalingLoop]:
+        """The control loops of everything that runs, also of functions that are deleted and drain."""
+        return [loop for hosted in self._all for loop in hosted.loops]
+
+    @property
+    def grace_s(self) -> float:
+        """The longest grace period of all that runs."""
+        return max((p.description.grace_period_s for p in self._in_use()), default=0.0)
+
+    async def _change(self, hosted: Hosted, after: Revisions, *, prove: bool, progress: Progress | None = None) -> None:
+        """Have a function be as `after` says; see the module."""
+        progress = progress or self._workplace.progress
+        before = hosted.revisions
+        num_ready = sum(loop.num_ready for loop in hosted.loops)
+        fresh = [one for one in after.live if hosted.loop_of(one.id) is None]
+        try:
+            for deployment in fresh:
+                loop = hosted.start(deployment)
+                progress(f"starting the zygote of {hosted.name}")
+                await self._zygotes.warm(loop.preparation)
+                percent = after.percent(deployment.id)
+                if prove and percent:
+                    progress(f"starting revision {deployment.id} of {hosted.name}")
+                    await _prove(loop, math.ceil(num_ready * percent / PERCENT))
+            self._state.write(after)
+        except BaseException as error:
+            hosted.adopt(before)
+            if isinstance(error, WarmpoolError):
+                raise PlatformError(f"{hosted.name} cannot be started: {error}") from error
+            raise
+        hosted.adopt(after)
+        self.registry.index()
+
+    def _host(self, name: str) -> Hosted:
+        """Return a function, a new one where there is none of that name."""
+        hosted = self.registry.get(name)
+        if hosted is None:
+            log = LogFile(self._workplace.settings.logs, name)
+            hosted = Hosted(name, log, make=lambda p: self._loop(p, log), on_left=self._zygotes.release)
+            self.registry.add(hosted)
+        return hosted
+
+    def _loop(self, preparation: Preparation, log: LogFile) -> ScalingLoop:
+        def learn(late: list[str]) -> None:
+            self._learn(loop, late)
+
+        loop = ScalingLoop(preparation, self._workplace.launcher, log, on_imported=learn)
+        return loop
+
+    def _learn(self, loop: ScalingLoop, late: list[str]) -> None:
+        """Give a revision a zygote that also has the modules that its calls turned out to import."""
+        old = loop.preparation
+        late = [module for module in late if module not in old.imports]
+        if not late or self._is_ending:
+            return
+        new = old.importing(tuple(late))
+        self._zygotes.replace(old, new, lambda: self._learned(loop, new))
+
+    def _learned(self, loop: ScalingLoop, new: Preparation) -> None:
+        loop.adopt(new)
+        stored = self._workplace.store.read(new.name)
+        if stored is not None and stored.revision == new.revision:
+            self._workplace.store.write(stored.importing(tuple(m for m in new.imports if m not in stored.imports)))
+        hosted = self.registry.get(new.name)
+        if hosted is not None:
+            hosted.revisions = rules.with_preparation(hosted.revisions, new)
+            self._state.write(hosted.revisions)
+
+    def _dismiss(self, hosted: Hosted) -> asyncio.Task[None]:
+        """Send a function no more calls; return the task that is done when those it has are answered."""
+        self.registry.remove(hosted.name)
+        hosted.adopt(Revisions(name=hosted.name))
+        gone = asyncio.ensure_future(hosted.gone())
+        self._dismissed[gone] = hosted
+        gone.add_done_callback(self._dismissed.pop)
+        return gone
+
+    @property
+    def _all(self) -> list[Hosted]:
+        return [*self.registry, *self._dismissed.values()]
+
+    def _in_use(self) -> list[Preparation]:
+        return [loop.preparation for loop in self.loops]
+
+
+async def _prove(loop: ScalingLoop, num_instances: int) -> None:
+    """Raises PlatformError where no instance gets ready."""
+    description = loop.preparation.description
+    wanted = min(max(1, num_instances), description.max_instances)
+    failure = await loop.prove(wanted)
+    if failure is not None:
+        what = f"revision {loop.preparation.revision} of {description.name}"
+        raise PlatformError(f"{what} does not get ready, and gets no calls: {failure}")

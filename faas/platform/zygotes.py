@@ -1,0 +1,61 @@
+"""The zygotes of a platform's revisions: made ready before a revision runs, let go when none needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from faas.platform import instances
+from faas.preparation import Preparation
+from warmpool.pool import WarmPool
+
+PARKED_PER_ENVIRONMENT = 1
+"""Workers forked ahead for each import set, whatever its functions ask for: a wake-up then waits for no fork."""
+
+
+class Zygotes:
+    """Has a pool hold what revisions are forked from. `in_use` gives the preparations of all that run."""
+
+    def __init__(
+        self, pool: WarmPool, in_use: Callable[[], Iterable[Preparation]], progress: Callable[[str], None]
+    ) -> None:
+        self._pool = pool
+        self._in_use = in_use
+        self._progress = progress
+        self._changes: set[asyncio.Task[None]] = set()
+
+    async def warm(self, preparation: Preparation) -> None:
+        """Have a revision's zygote ready and its workers parked. Raises ZygoteStartError, PoolClosed."""
+        parked = max(PARKED_PER_ENVIRONMENT, preparation.description.buffer_instances)
+        zygote = await self._pool.warm(instances.environment(preparation), buffer=parked)
+        if zygote.hazard is not None:
+            self._progress(f"{preparation.name}: no forks, instances start slowly: {zygote.hazard}")
+
+    def release(self, preparation: Preparation) -> None:
+        """Let a zygote go that no revision which runs is forked from; instances of it end as they would."""
+        self._keep(self._release(preparation))
+
+    def replace(self, old: Preparation, new: Preparation, then: Callable[[], None]) -> None:
+        """Have the zygote of `new`, `then` do something, and let the one of `old` go."""
+        self._keep(self._replace(old, new, then))
+
+    def close(self) -> None:
+        """Give up what is being changed."""
+        for change in self._changes:
+            change.cancel()
+
+    async def _replace(self, old: Preparation, new: Preparation, then: Callable[[], None]) -> None:
+        await self.warm(new)
+        then()
+        await self._release(old)
+
+    async def _release(self, preparation: Preparation) -> None:
+        environment = instances.environment(preparation)
+        if all(instances.environment(other) != environment for other in self._in_use()):
+            await self._pool.retire(environment, keep_workers=True)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        change = asyncio.ensure_future(work)
+        self._changes.add(change)
+        change.add_done_callback(self._changes.discard)
