@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import snapshot
-from faas import rehearsal, settings, targets
+from faas import pulled, rehearsal, settings, targets
 from faas.handler import Handler
 from faas.later import importing_later
 from faas.runtime import Runtime
@@ -41,16 +41,19 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[str, ...] = ()
     rehearse: bool = False
 
-    def thaw(self, load: LoadMode, *, background: bool) -> Thawed:
-        """Return what was frozen. `load`, and whether it may go on in the background, are as `snapshot.thaw` has them.
+    def thaw(self, place: str, load: LoadMode, *, background: bool) -> Thawed:
+        """Return what was frozen at `place`, a folder or an address in S3.
+
+        `load`, and whether it may go on in the background, are as `snapshot.thaw` has them.
 
         Raises:
             SnapshotError: it does not thaw, or is not what it was.
         """
-        assert self.snapshot is not None
+        if pulled.is_remote(place):
+            return pulled.thaw(place, self, load, background=background)
         found = settings.read()
         return snapshot.thaw(
-            Path(self.snapshot),
+            Path(place),
             expect_digest=self.digest,
             load=found.snapshot_load or load,
             background=background,
@@ -73,6 +76,7 @@ class Loaded:
         self.handler = Handler(next(f for f in functions if f.name == revision.function))
         runtime = Runtime(self.handler.function, self.handler, version=revision.id, debug=settings.read().debug)
         self.server = Server(runtime)
+        self._place = pulled.place(revision.snapshot, self.handler.function.spec.snapshot.uri)
         self.thawed = False
         self.rehearsed = False
         self.mapped_bytes = 0
@@ -80,7 +84,7 @@ class Loaded:
     @property
     def keeps_state(self) -> bool:
         """Whether there is a frozen state to take the place of `setup()`."""
-        return self.revision.snapshot is not None and self.handler.function.spec.snapshot.mode != "weights"
+        return self._place is not None and self.handler.function.spec.snapshot.mode == "state"
 
     def thaw(self, *, background: bool = True) -> None:
         """Give the handler its frozen state; `after_thaw()` is left to each instance.
@@ -88,15 +92,16 @@ class Loaded:
         background: whether a thread may still be reading it ahead when this returns
         Raises SnapshotError.
         """
-        thawed = self.revision.thaw(self.handler.function.spec.load, background=background)
+        assert self._place is not None
+        thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=background)
         self.handler.restore(thawed.state)
         self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
 
     def share_tensors(self) -> None:
         """Have the tensors that `setup()` made lie in the frozen ones, where those are kept. Raises SnapshotError."""
-        if self.revision.snapshot is not None and not self.keeps_state:
-            thawed = self.revision.thaw(self.handler.function.spec.load, background=True)
+        if self._place is not None and self.handler.function.spec.snapshot.mode == "weights":
+            thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=True)
             self.mapped_bytes = sharing.share(self.handler.reachable(), thawed.state)
 
     def rehearse(self) -> None:

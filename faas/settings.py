@@ -19,6 +19,8 @@ DEBUG = "FAAS_DEBUG"
 NUM_THREADS = "OMP_NUM_THREADS"
 SNAPSHOT_CACHE_BYTES = "FAAS_SNAPSHOT_CACHE_BYTES"
 SNAPSHOT_LOAD = "FAAS_SNAPSHOT_LOAD"
+SNAPSHOT_DIR = "FAAS_SNAPSHOT_DIR"
+SNAPSHOT_URI = "FAAS_SNAPSHOT_URI"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Settings:
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
     `snapshot_load` is how snapshots come into memory, whatever the functions say; None leaves it to them.
+    `snapshot_dir` is the folder of the local snapshot store, where it is not in `home`; `snapshot_uri` the snapshot in
+    S3 of a function that has none here.
     `num_threads` is what a thawed onnxruntime session gets, which does not read OMP_NUM_THREADS itself; None: its own
     choice.
     """
@@ -42,11 +46,13 @@ class Settings:
     snapshot_cache_bytes: int | None = None
     snapshot_load: LoadMode | None = None
     num_threads: int | None = None
+    snapshot_dir: Path | None = None
+    snapshot_uri: str | None = None
 
     @property
     def snapshots(self) -> Path:
         """The folder of the local snapshot store."""
-        return self.home / "snapshots"
+        return self.snapshot_dir or self.home / "snapshots"
 
     @property
     def logs(self) -> Path:
@@ -67,6 +73,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     """
     home = environ.get(HOME) or _user_data()
     budget = environ.get(SNAPSHOT_CACHE_BYTES, "").strip()
+    folder = environ.get(SNAPSHOT_DIR)
     return Settings(
         home=Path(home).expanduser().absolute(),
         url=environ.get(URL) or None,
@@ -75,6 +82,8 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
         num_threads=_num_threads(environ),
         snapshot_load=_load_mode(environ),
+        snapshot_dir=Path(folder).expanduser().absolute() if folder else None,
+        snapshot_uri=_snapshot_uri(environ),
         snapshot_cache_bytes=parse_bytes(budget, SNAPSHOT_CACHE_BYTES) if budget else None,
     )
 
@@ -89,6 +98,13 @@ def _num_threads(environ: Mapping[str, str]) -> int | None:
     """Read the count as OpenMP does, the first of a list with one a nesting level; None is nonsense, as there."""
     first = environ.get(NUM_THREADS, "").partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else None
+
+
+def _snapshot_uri(environ: Mapping[str, str]) -> str | None:
+    text = environ.get(SNAPSHOT_URI, "").strip()
+    if text and not text.startswith("s3://"):
+        raise SettingError(f"{SNAPSHOT_URI}={text!r}: must be s3://bucket/prefix/NAME")
+    return text or None
 
 
 def _load_mode(environ: Mapping[str, str]) -> LoadMode | None:

@@ -228,6 +228,8 @@ class Calls:
 class Snapshot:
     """What is kept of `setup()`: "state" the whole handler, "weights" its tensors, "off" nothing; and where.
 
+    `uri`, as s3://bucket/prefix/NAME, is the snapshot of instances that have none at hand.
+
     With "weights" each instance runs `setup()`, and its tensors are then held once for all instances.
 
     `export` "onnx" keeps torch modules in a form that is run without torch; "aoti" keeps them compiled.
@@ -239,6 +241,8 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         _choice(self, "mode", ("state", "weights", "off"))
+        if self.uri is not None and not self.uri.startswith("s3://"):
+            raise SettingError(f"Snapshot(uri={self.uri!r}): must be s3://bucket/prefix/NAME")
         if self.export is not None:
             _choice(self, "export", ("onnx", "aoti"))
             if self.mode == "weights":

@@ -95,7 +95,7 @@ class Pulling:
         return self.shard(self._folder / shard.file, shard)[tensor.offset : tensor.offset + tensor.num_bytes]
 
     def wait(self) -> None:
-        """Return when every byte has arrived. Raises the error that ended the pull, with nothing left half done."""
+        """Return when every byte has arrived. Raises the error that ended the pull."""
         self._arrivals.wait_all()
 
     def finish(self) -> StoredSnapshot:

@@ -32,12 +32,15 @@ class S3Address:
         """The key of what lies under the prefix."""
         return "/".join((self.prefix, *parts) if self.prefix else parts)
 
-    def parent(self) -> "tuple[S3Address, str]":
-        """The address without its last part, and that part. Raises BadAddressError when it is a bucket alone."""
-        above, _, last = self.prefix.rpartition("/")
-        if not last:
-            raise BadAddressError(f"{self} names no snapshot: give s3://bucket/prefix/NAME")
-        return S3Address(self.bucket, above), last
+    @classmethod
+    def of_snapshot(cls, text: str) -> "tuple[S3Address, str, str | None]":
+        """The store, the name and the digest that `s3://bucket/prefix/NAME@DIGEST` is. Raises BadAddressError."""
+        whole = cls.parse(text)
+        above, _, last = whole.prefix.rpartition("/")
+        name, _, digest = last.partition("@")
+        if not name:
+            raise BadAddressError(f"{text!r} names no snapshot: give s3://bucket/prefix/NAME")
+        return cls(whole.bucket, above), name, digest or None
 
     def __str__(self) -> str:
         return address_of(self.bucket, self.prefix)

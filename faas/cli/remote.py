@@ -11,7 +11,7 @@ import click
 
 from faas.cli import progress
 from faas.cli.failure import CALL_WAS_WRONG, Failure
-from snapshot.s3_address import S3Address, is_s3
+from snapshot.s3_address import S3Address
 
 if TYPE_CHECKING:
     from snapshot import Manifest, StoredSnapshot
@@ -68,19 +68,6 @@ def push(store: S3Store, name: str, folder: Path) -> StoredSnapshot:
     """Publish a snapshot under a bar."""
     with progress.of_bytes(f"pushing {name}") as show:
         return store.publish(name, folder, progress=show)
-
-
-def parse(address: str) -> tuple[S3Address, str, str | None]:
-    """Return the store, the name and the digest that `s3://bucket/prefix/NAME@DIGEST` says.
-
-    Raises:
-        Failure: it is no address of a snapshot.
-    """
-    if not is_s3(address):
-        raise Failure(f"{address!r} is no address in S3", "give s3://bucket/prefix/NAME", CALL_WAS_WRONG)
-    where, last = S3Address.parse(address).parent()
-    name, _, digest = last.partition("@")
-    return where, name, digest or None
 
 
 def verify(store: S3Store, meant: str, scratch: Path) -> tuple[str, Manifest]:

@@ -12,6 +12,7 @@ from faas.cli import listing, progress, remote
 from faas.cli import store as stores
 from faas.cli.listing import duration, size
 from faas.clock import monotonic
+from snapshot.s3_address import S3Address
 
 
 @click.command("pull")
@@ -27,7 +28,7 @@ def command(address: str, endpoint: str | None, store: Path | None, as_json: boo
     """
     into, begun = snapshot.LocalStore(stores.root(store)), monotonic()
     with remote.failures():
-        where, name, digest = remote.parse(address)
+        where, name, digest = S3Address.of_snapshot(address)
         source = remote.open_store(where, endpoint)
         with progress.of_bytes(f"pulling {name}") as show, source.pull(name, digest, into=into, progress=show) as pull:
             pulled = pull.finish()

@@ -55,11 +55,11 @@ def test_an_address_has_a_bucket_and_a_prefix() -> None:
     assert S3Address.parse("s3://bucket//a b/c/") == S3Address("bucket", "a b/c")
     assert S3Address.parse("s3://bucket").key("x", "y") == "x/y"
     assert S3Address.parse("s3://bucket/p").key("x") == "p/x"
-    assert S3Address.parse("s3://bucket/p/NAME").parent() == (S3Address("bucket", "p"), "NAME")
-    assert S3Address.parse("s3://bucket/NAME").parent() == (S3Address("bucket"), "NAME")
+    assert S3Address.of_snapshot("s3://bucket/p/NAME") == (S3Address("bucket", "p"), "NAME", None)
+    assert S3Address.of_snapshot("s3://bucket/NAME@0123") == (S3Address("bucket"), "NAME", "0123")
     assert str(S3Address.parse("s3://bucket/p/")) == "s3://bucket/p"
     with pytest.raises(BadAddressError, match=r"NAME"):
-        S3Address.parse("s3://bucket").parent()
+        S3Address.of_snapshot("s3://bucket")
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
