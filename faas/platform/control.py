@@ -1,13 +1,23 @@
-"""The platform's control interface: HTTP and JSON on a Unix socket that only its owner may open."""
+"""The platform's control interface: HTTP and JSON on a Unix socket that only its owner may open.
+
+    GET    /functions               every function        POST   /functions/NAME/scale      {"instances": n}
+    GET    /functions/NAME          all of one            POST   /functions/NAME/traffic    {"percents", "tags"}
+    DELETE /functions/NAME          take it away          POST   /functions/NAME/rollback   {"to": revision or null}
+    GET    /functions/NAME/logs     JSON lines            POST   /deploy                    {"target", ...}, see `Order`
+    GET    /instances               every instance        POST   /shutdown
+
+`/deploy` answers with JSON lines: `{"step": text}` while it works, and in the end an `Outcome`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 import uvicorn
@@ -20,6 +30,9 @@ from faas.errors import FaasError, PlatformError
 from faas.platform.logs import LogFile
 
 MAX_SOCKET_PATH_BYTES = 100
+LINES: Final = "application/x-ndjson"
+
+T = TypeVar("T")
 
 
 class UnknownFunction(PlatformError):
@@ -45,13 +58,69 @@ class Controlled(Protocol):
         """Bring a function to a number of instances, and return what is known of it then. Raises UnknownFunction."""
         ...
 
+    def function(self, name: str) -> dict[str, Any]:
+        """Return all that is known of one function. Raises UnknownFunction."""
+        ...
+
+    async def deploy(self, order: Order, progress: Callable[[str], None]) -> Outcome:
+        """Deploy the functions of a target. Raises TargetError, PlatformError."""
+        ...
+
+    async def share(self, name: str, percents: dict[str, int], tags: dict[str, str | None]) -> dict[str, Any]:
+        """Share a function's calls and set its tags. Raises UnknownFunction, PlatformError."""
+        ...
+
+    async def roll_back(self, name: str, to: str | None) -> dict[str, Any]:
+        """Go back to the revision before, or to one. Raises UnknownFunction, PlatformError."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Take a function away; returns when its calls are answered. Raises UnknownFunction."""
+        ...
+
     def shut_down(self) -> None:
         """Begin to end the platform."""
         ...
 
 
+class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be deployed: the functions of `target`, as this machine knows it.
+
+    `takes_traffic` False keeps all calls where they are; `tag` leads to the new revision.
+    """
+
+    target: str
+    takes_traffic: bool = True
+    tag: str | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of an order: the functions that are deployed, and by name why others are not.
+
+    `error` is the name of the error's class where nothing could be done at all, for the reason `detail`.
+    """
+
+    functions: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    error: str | None = None
+    detail: str = ""
+
+
 class _Scale(msgspec.Struct, forbid_unknown_fields=True):
     instances: int
+
+
+class _Traffic(msgspec.Struct, forbid_unknown_fields=True):
+    percents: dict[str, int] = {}
+    tags: dict[str, str | None] = {}
+
+
+class _Rollback(msgspec.Struct, forbid_unknown_fields=True):
+    to: str | None = None
+
+
+class _BadBody(PlatformError):
+    """A request's body is not what its route takes."""
 
 
 def build(platform: Controlled) -> Starlette:
@@ -60,17 +129,33 @@ def build(platform: Controlled) -> Starlette:
     async def functions(_: Request) -> Response:
         return _json(platform.functions())
 
+    async def function(request: Request) -> Response:
+        return _json(platform.function(request.path_params["name"]))
+
+    async def delete(request: Request) -> Response:
+        await platform.delete(request.path_params["name"])
+        return _json({"deleted": request.path_params["name"]})
+
     async def instances(_: Request) -> Response:
         return _json(platform.instances())
 
     async def scale(request: Request) -> Response:
-        try:
-            wanted = msgspec.json.decode(await request.body(), type=_Scale).instances
-        except msgspec.MsgspecError as error:
-            return _problem(400, f'send {{"instances": n}}: {error}')
+        wanted = (await _body(request, _Scale)).instances
         if wanted < 0:
-            return _problem(400, f"instances={wanted}: a function has 0 or more")
+            raise _BadBody(f"instances={wanted}: a function has 0 or more")
         return _json(await platform.scale(request.path_params["name"], wanted))
+
+    async def traffic(request: Request) -> Response:
+        wanted = await _body(request, _Traffic)
+        return _json(await platform.share(request.path_params["name"], wanted.percents, wanted.tags))
+
+    async def rollback(request: Request) -> Response:
+        wanted = await _body(request, _Rollback)
+        return _json(await platform.roll_back(request.path_params["name"], wanted.to))
+
+    async def deploy(request: Request) -> Response:
+        order = await _body(request, Order)
+        return StreamingResponse(_deploying(platform, order), media_type=LINES)
 
     async def shut_down(_: Request) -> Response:
         platform.shut_down()
@@ -83,12 +168,17 @@ def build(platform: Controlled) -> Starlette:
         except ValueError:
             return _problem(400, "lines must be a whole number")
         follow = request.query_params.get("follow", "0") not in ("", "0", "false")
-        return StreamingResponse(_lines(file, num_lines, follow), media_type="application/x-ndjson")
+        return StreamingResponse(_lines(file, num_lines, follow), media_type=LINES)
 
     routes = [
         Route("/functions", functions),
         Route("/instances", instances),
+        Route("/functions/{name}", function, methods=["GET"]),
+        Route("/functions/{name}", delete, methods=["DELETE"]),
         Route("/functions/{name}/scale", scale, methods=["POST"]),
+        Route("/functions/{name}/traffic", traffic, methods=["POST"]),
+        Route("/functions/{name}/rollback", rollback, methods=["POST"]),
+        Route("/deploy", deploy, methods=["POST"]),
         Route("/functions/{name}/logs", log),
         Route("/shutdown", shut_down, methods=["POST"]),
     ]
@@ -103,8 +193,38 @@ async def _lines(file: LogFile, num_lines: int, follow: bool) -> AsyncIterator[b
             yield msgspec.json.encode(line) + b"\n"
 
 
+async def _deploying(platform: Controlled, order: Order) -> AsyncIterator[bytes]:
+    """Tell the steps of a deployment as they begin, and its outcome; it is given up when nobody listens any more."""
+    steps: asyncio.Queue[str | None] = asyncio.Queue()
+    work = asyncio.ensure_future(platform.deploy(order, steps.put_nowait))
+    work.add_done_callback(lambda _: steps.put_nowait(None))
+    try:
+        while (step := await steps.get()) is not None:
+            yield msgspec.json.encode({"step": step}) + b"\n"
+        yield msgspec.json.encode(_outcome(work)) + b"\n"
+    finally:
+        work.cancel()
+
+
+def _outcome(work: asyncio.Future[Outcome]) -> Outcome:
+    try:
+        return work.result()
+    except FaasError as error:
+        return Outcome(error=type(error).__name__, detail=str(error))
+
+
+async def _body(request: Request, kind: type[T]) -> T:
+    """Return the body as what a route takes. Raises _BadBody."""
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except msgspec.MsgspecError as error:
+        fields = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))  # type: ignore[arg-type]
+        raise _BadBody(f"send a JSON object with {fields}: {error}") from None
+
+
 async def _failed(_: Request, error: Exception) -> Response:
-    return _problem(404 if isinstance(error, UnknownFunction) else 409, str(error))
+    statuses: dict[type[Exception], int] = {UnknownFunction: 404, _BadBody: 400}
+    return _problem(statuses.get(type(error), 409), str(error))
 
 
 def _problem(status: int, detail: str) -> Response:

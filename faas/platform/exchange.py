@@ -115,7 +115,7 @@ class Exchange:
         self.is_started = True
         head = self.head
         path, mark, query = head.url.partition(b"?")
-        route = self._front.router.route(head.host, path, head.method)
+        route = self._front.router.route(head.host, path, head.method, head.tag)
         if not isinstance(route, Target):
             self._front.answer(self, route)
             return

@@ -17,10 +17,10 @@ import msgspec
 
 from faas.address import Record, lock_path, record_path
 from faas.clock import monotonic
-from faas.errors import PlatformError, SettingError, TargetError
+from faas.errors import FaasError, PlatformError, SettingError, TargetError
 from faas.platform import rows
 from faas.platform.activator import Activator
-from faas.platform.control import ControlServer
+from faas.platform.control import ControlServer, Order, Outcome
 from faas.platform.functions import Functions, Workplace
 from faas.platform.instances import Launcher
 from faas.platform.logs import LogFile
@@ -126,20 +126,23 @@ class Platform:
         most = hosted.main.preparation.description.max_instances if hosted.main is not None else 0
         return rows.function_row(hosted, self._url) | {"wanted": num_instances, "most": most}
 
-    async def deploy(
-        self, target: str, *, takes_traffic: bool, tag: str | None, progress: Progress
-    ) -> list[dict[str, Any]]:
-        """Make the functions of a target ready and deploy each; returns all that is known of them.
+    async def deploy(self, order: Order, progress: Progress) -> Outcome:
+        """Make the functions of a target ready and deploy each; one that fails keeps no other from it.
 
         Raises:
             TargetError: the target cannot be made ready.
-            PlatformError: a revision cannot be started.
         """
-        deployed = []
-        for preparation in await prepare(target, self._store, progress=progress):
-            hosted = await self._functions.deploy(preparation, progress, takes_traffic=takes_traffic, tag=tag)
-            deployed.append(rows.description(hosted, self._url))
-        return deployed
+        deployed, failures = [], {}
+        for preparation in await prepare(order.target, self._store, progress=progress):
+            try:
+                hosted = await self._functions.deploy(
+                    preparation, progress, takes_traffic=order.takes_traffic, tag=order.tag
+                )
+            except FaasError as error:
+                failures[preparation.name] = str(error)
+            else:
+                deployed.append(rows.description(hosted, self._url))
+        return Outcome(deployed, failures)
 
     async def share(self, name: str, percents: dict[str, int], tags: dict[str, str | None]) -> dict[str, Any]:
         """Share a function's calls and set its tags. Raises UnknownFunction, PlatformError."""

@@ -15,7 +15,9 @@ from faas.server.headers import ACTIVATE_MS, COLD, REQUEST_ID, TIMEOUT_MS
 _REQUEST_LINE = re.compile(rb"([A-Z-]+) ([^ \r\n]+) HTTP/1\.([01])\r\n")
 _READ = re.compile(  # the headers that are read, in a head in lower case
     rb"\r\n(?=[chktpux])(host|content-length|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade"
-    rb"|x-(?:forwarded-for|forwarded-proto|request-id|request-timeout-ms|faas-cold|faas-activate-ms)):([^\r\n]*)"
+    rb"|knative-serving-tag"
+    rb"|x-(?:forwarded-for|forwarded-proto|request-id|request-timeout-ms|faas-tag|faas-cold|faas-activate-ms))"
+    rb":([^\r\n]*)"
 )
 _ANY = re.compile(rb"\r\n([^:\r\n]+):[^\r\n]*")
 _OF_THIS_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade")
@@ -23,6 +25,7 @@ _OURS = (b"x-forwarded-for", TIMEOUT_MS, COLD, ACTIVATE_MS)
 _DROPPED = frozenset((*_OF_THIS_HOP, *_OURS))
 _KEPT = frozenset((b"", b"close", b"keep-alive", b"upgrade", b"content-length", b"host", b"transfer-encoding"))
 _HOST = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
+_TAGS = (b"x-faas-tag", b"knative-serving-tag")
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _STATED_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _MAX_DIGITS = 15
@@ -49,6 +52,7 @@ class RequestHead:
     is_http10 = False
     keep_alive = True
     request_id = b""  # that the client chose
+    tag = b""  # of the revision that is asked for, in lower case
     upgrade = b""  # the protocol to change to, where it is one that an instance may grant
     timeout_ms: float | None = None
 
@@ -96,6 +100,9 @@ def read_request_head(raw: bytes, peer: bytes) -> RequestHead:
         head.content_length = int(found[b"content-length"])
     elif b"transfer-encoding" in found:
         _read_transfer_encoding(head, found[b"transfer-encoding"].strip(), minor)
+    for name in _TAGS:
+        if name in found:
+            head.tag = head.tag or found[name].strip()
     if TIMEOUT_MS in found:
         _read_timeout(head, found[TIMEOUT_MS].strip())
     nominated = _read_connection(head, found[b"connection"], raw) if b"connection" in found else None

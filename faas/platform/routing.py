@@ -19,5 +19,8 @@ class Target(NamedTuple):
 class Router(Protocol):
     """Decides where a request goes, at once; called on the event loop for every request."""
 
-    def route(self, host: bytes, path: bytes, method: bytes) -> Target | LocalAnswer:
-        """`host` is the Host header as sent, port and all; `path` is still percent-encoded and without the query."""
+    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer:
+        """`host` is the Host header as sent, port and all; `path` is still percent-encoded and without the query.
+
+        `tag` is that of the revision that a header asks for, empty where none does.
+        """

@@ -173,7 +173,7 @@ class OneFunction:
     capacity: Capacity
     seen: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
 
-    def route(self, host: bytes, path: bytes, method: bytes) -> Target | LocalAnswer:
+    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer:
         self.seen.append((host, path, method))
         if match := re.fullmatch(rb"/f/echo(/.*)?", path):
             return Target(self.capacity, match[1] or b"/")

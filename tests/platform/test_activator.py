@@ -15,7 +15,7 @@ from tests.platform.stub import Client, until
 
 
 class Greeting:
-    def route(self, host: bytes, path: bytes, method: bytes) -> Target | LocalAnswer:
+    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer:
         return LocalAnswer(200, b"hello", b"text/plain", ((b"allow", b"GET"),))
 
 
