@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass
+from statistics import median
 from time import monotonic
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -22,11 +23,12 @@ _WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """What came of it. `cpu_s` is what the server's processes used meanwhile."""
+    """What came of it. `cpu_s` is what the server's processes used meanwhile, `p50_us` the median latency."""
 
     num_answers: int
     elapsed_s: float
     cpu_s: float
+    p50_us: float
 
     @property
     def per_s(self) -> float:
@@ -43,33 +45,39 @@ class _Caller(asyncio.Protocol):
     """Sends the same request again as soon as the answer to the last has come, until its time is up."""
 
     def __init__(self, request: bytes, ends_at: float) -> None:
-        self.num_answers = 0
+        self.latencies_s: list[float] = []
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._request = request
         self._ends_at = ends_at
         self._received = b""
+        self._sent_at = 0.0
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(self._request)
+        self._send()
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
         self._received += data
         if not is_whole(self._received):
             return
-        if not self._received.startswith(_OK):
-            self._end(UnansweredError(f"answered with {self._received[:200]!r}"))
-        elif monotonic() >= self._ends_at:
+        now = monotonic()
+        self.latencies_s.append(now - self._sent_at)
+        received, self._received = self._received, b""
+        if not received.startswith(_OK):
+            self._end(UnansweredError(f"answered with {received[:200]!r}"))
+        elif now >= self._ends_at:
             self._end(None)
         else:
-            self._transport.write(self._request)
-        self.num_answers += 1
-        self._received = b""
+            self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc or UnansweredError("the server closed a connection"))
+
+    def _send(self) -> None:
+        assert self._transport is not None
+        self._sent_at = monotonic()
+        self._transport.write(self._request)
 
     def _end(self, error: Exception | None) -> None:
         if not self.ended.done():
@@ -101,16 +109,21 @@ async def flood(served: Served, body: Any, num_callers: int, duration_s: float) 
     try:
         async with asyncio.timeout(duration_s + _WITHIN_S), asyncio.TaskGroup() as running:
             for caller in callers:
-                running.create_task(_call(caller, place.hostname or "", place.port or 80))
+                running.create_task(_call(caller, served))
     except* (UnansweredError, OSError) as failed:
         raise failed.exceptions[0] from None
     finally:
         for caller in callers:
             caller.close()
-    num_answers = sum(caller.num_answers for caller in callers)
-    return Flood(num_answers, monotonic() - began_at, served.server.cpu_s - before_s)
+    elapsed_s, cpu_s = monotonic() - began_at, served.server.cpu_s - before_s
+    latencies_s = [latency_s for caller in callers for latency_s in caller.latencies_s]
+    return Flood(len(latencies_s), elapsed_s, cpu_s, median(latencies_s) * 1e6)
 
 
-async def _call(caller: _Caller, host: str, port: int) -> None:
-    await asyncio.get_running_loop().create_connection(lambda: caller, host, port)
+async def _call(caller: _Caller, served: Served) -> None:
+    loop, place = asyncio.get_running_loop(), urlsplit(served.url)
+    if served.socket is not None:
+        await loop.create_unix_connection(lambda: caller, str(served.socket))
+    else:
+        await loop.create_connection(lambda: caller, place.hostname or "", place.port or 80)
     await caller.ended

@@ -1,0 +1,16 @@
+"""The one-box platform: what its activator costs, and how long a function at zero takes to wake.
+
+python -m benchmarks.platform
+"""
+
+import sys
+
+from benchmarks import area
+from benchmarks.measures import activator
+
+MEASURES = {
+    "activator": activator.measure,
+}
+
+if __name__ == "__main__":
+    sys.exit(area.main("platform", MEASURES))
