@@ -44,9 +44,14 @@ class Control:
         with self._answer("POST", path, value, timeout_s) as response:
             return msgspec.json.decode(response.read())
 
-    def lines(self, path: str) -> Iterator[bytes]:
-        """Yield the lines of an answer as they come. Raises what `get` raises."""
-        with self._answer("GET", path, None, None) as response:
+    def delete(self, path: str) -> Any:
+        """Take something away, however long it takes; returns what the platform says. Raises what `get` raises."""
+        with self._answer("DELETE", path, None, None) as response:
+            return msgspec.json.decode(response.read())
+
+    def lines(self, path: str, value: Any = None) -> Iterator[bytes]:
+        """Yield the lines of an answer as they come, to a POST where there is a value. Raises what `get` raises."""
+        with self._answer("GET" if value is None else "POST", path, value, None) as response:
             yield from response
 
     @contextlib.contextmanager

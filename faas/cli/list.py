@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from faas.cli import listing
@@ -16,6 +18,8 @@ def command(as_json: bool) -> None:
     columns: listing.Columns = {
         "function": lambda row: row["name"],
         "url": lambda row: row["url"],
+        "revision": lambda row: row["revision"],
+        "traffic": lambda row: _split(row["traffic"]),
         "ready": lambda row: f"{row['ready']}/{row['instances']}",
         "requests": lambda row: row["requests"],
         "failed": lambda row: row["failed"],
@@ -25,3 +29,8 @@ def command(as_json: bool) -> None:
         "failure": lambda row: row["failure"],
     }
     listing.show(Control().get("/functions"), columns, as_json=as_json, none="no functions")
+
+
+def _split(traffic: Mapping[str, int]) -> str:
+    """Return how calls are shared where it is not one revision that has them all."""
+    return "/".join(str(percent) for percent in traffic.values()) if len(traffic) > 1 else ""

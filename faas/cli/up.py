@@ -19,7 +19,7 @@ from faas.spec import LOAD_MODES
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True)
+@click.argument("targets", nargs=-1)
 @ports.options
 @stores.option
 @click.option(
@@ -40,6 +40,7 @@ def command(
 ) -> int:
     """Serve the functions of all TARGETS on this machine, each from zero: at /f/NAME/ and by Host header.
 
+    What was deployed before is served again, with or without TARGETS; those that have not changed get no new revision.
     What is missing is made ready first. Stop it with Ctrl-C or faas down; calls in flight are answered before it ends,
     unless it is told twice.
     """

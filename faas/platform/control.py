@@ -3,7 +3,7 @@
     GET    /functions               every function        POST   /functions/NAME/scale      {"instances": n}
     GET    /functions/NAME          all of one            POST   /functions/NAME/traffic    {"percents", "tags"}
     DELETE /functions/NAME          take it away          POST   /functions/NAME/rollback   {"to": revision or null}
-    GET    /functions/NAME/logs     JSON lines            POST   /deploy                    {"target", ...}, see `Order`
+    GET    /functions/NAME/logs     JSON lines            POST   /deploy                    {"target", ...}, an `Order`
     GET    /instances               every instance        POST   /shutdown
 
 `/deploy` answers with JSON lines: `{"step": text}` while it works, and in the end an `Outcome`.
@@ -28,6 +28,7 @@ from starlette.routing import Route
 
 from faas.errors import FaasError, PlatformError
 from faas.platform.logs import LogFile
+from faas.platform.orders import Order, Outcome
 
 MAX_SOCKET_PATH_BYTES = 100
 LINES: Final = "application/x-ndjson"
@@ -81,29 +82,6 @@ class Controlled(Protocol):
     def shut_down(self) -> None:
         """Begin to end the platform."""
         ...
-
-
-class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be deployed: the functions of `target`, as this machine knows it.
-
-    `takes_traffic` False keeps all calls where they are; `tag` leads to the new revision.
-    """
-
-    target: str
-    takes_traffic: bool = True
-    tag: str | None = None
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What came of an order: the functions that are deployed, and by name why others are not.
-
-    `error` is the name of the error's class where nothing could be done at all, for the reason `detail`.
-    """
-
-    functions: list[dict[str, Any]] = []
-    failures: dict[str, str] = {}
-    error: str | None = None
-    detail: str = ""
 
 
 class _Scale(msgspec.Struct, forbid_unknown_fields=True):

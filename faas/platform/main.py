@@ -20,10 +20,11 @@ from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
 from faas.platform import rows
 from faas.platform.activator import Activator
-from faas.platform.control import ControlServer, Order, Outcome
+from faas.platform.control import ControlServer
 from faas.platform.functions import Functions, Workplace
 from faas.platform.instances import Launcher
 from faas.platform.logs import LogFile
+from faas.platform.orders import Order, Outcome
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare
 from faas.settings import Settings

@@ -1,0 +1,25 @@
+"""`faas rollback`: back to a revision that served before."""
+
+from __future__ import annotations
+
+import click
+
+from faas import names
+from faas.cli import listing, revisions
+from faas.cli.control import Control
+
+
+@click.command()
+@click.argument("name")
+@click.option("--to", metavar="REV", help="The revision; the one that served before the present, unless told.")
+@listing.option
+def command(name: str, to: str | None, as_json: bool) -> None:
+    """Give all calls of the function NAME to the revision that served before.
+
+    Given again it goes further back. faas traffic NAME --to latest=100 goes forward.
+    """
+    found = Control().post(f"/functions/{names.label(name)}/rollback", {"to": to}, timeout_s=None)
+    if as_json:
+        listing.write_json(found)
+    else:
+        revisions.tell_shares(found)

@@ -1,0 +1,56 @@
+"""`faas traffic`: how a function's calls are shared among its revisions."""
+
+from __future__ import annotations
+
+import click
+
+from faas import names
+from faas.cli import listing, revisions
+from faas.cli.control import Control
+from faas.cli.failure import CALL_WAS_WRONG, Failure
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--to", "shares", multiple=True, metavar="REV=PERCENT", help="Give a revision a share; they add up to 100."
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG=REV", help="Reach a revision as /f/NAME@TAG/.")
+@click.option("--untag", multiple=True, metavar="TAG", help="Take a tag away.")
+@listing.option
+def command(name: str, shares: tuple[str, ...], tags: tuple[str, ...], untag: tuple[str, ...], as_json: bool) -> None:
+    """Show how the calls of the function NAME are shared among its revisions, or change it.
+
+    REV is a revision's id or its beginning, its number, a tag, or latest. No call fails by a change: a revision that is
+    to get calls is ready before, one that gets none any more answers those that it has.
+    """
+    path = f"/functions/{names.label(name)}"
+    wanted = {
+        "percents": {revision: _percent(revision, share) for revision, share in _pairs("--to", shares).items()},
+        "tags": {**_pairs("--tag", tags), **dict.fromkeys(untag)},
+    }
+    control = Control()
+    changes = wanted["percents"] or wanted["tags"]
+    found = control.post(f"{path}/traffic", wanted, timeout_s=None) if changes else control.get(path)
+    revisions.show(found, as_json=as_json)
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        left, sign, right = text.partition("=")
+        if not (left and sign and right):
+            what = "REV=PERCENT, as in latest=10" if option == "--to" else "TAG=REV, as in next=latest"
+            raise Failure(f"{option} {text!r}: write {what}", "faas traffic --help", CALL_WAS_WRONG)
+        if left in pairs:
+            raise Failure(f"{option} names {left!r} twice", "faas traffic --help", CALL_WAS_WRONG)
+        pairs[left] = right
+    return pairs
+
+
+def _percent(revision: str, share: str) -> int:
+    text = share.removesuffix("%")
+    if not text.isdecimal() or int(text) > 100:
+        what = f"--to {revision}={share}: a share is a whole number from 0 to 100"
+        raise Failure(what, "faas traffic --help", CALL_WAS_WRONG)
+    return int(text)
