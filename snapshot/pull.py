@@ -105,11 +105,11 @@ class Pulling:
         return self.stored
 
     def stop(self) -> None:
-        """End the pull; what has arrived is kept for the next one."""
+        """End the pull; what has arrived is kept for the next one. One that waits for another's ends after that one."""
         self._arrivals.fail(SnapshotError(f"the pull of {self.stored.name} was stopped"))
         if self._fetching is not None:
             self._fetching.stop()
-        self._thread.join()
+            self._thread.join()
 
     def thaw(self, **options: Any) -> "Thawed":
         """Rebuild the object graph while its bytes still arrive. `options` are those of `snapshot.thaw`.
@@ -130,6 +130,7 @@ class Pulling:
         watching = Watching(self._wait_for_number)
         options.pop("load", None)  # the bytes go through the page cache: mapping is what there is
         with self._in_place:
+            self._arrivals.check()  # the folder of one that failed is gone
             return thaw(self._folder, expect_digest=self.manifest.digest, loader=self, watch=watching, **options)
 
     def shard(self, path: Path, shard: Shard) -> memoryview:
