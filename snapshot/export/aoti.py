@@ -11,8 +11,7 @@ import torch
 from snapshot.errors import NotExportable
 from snapshot.export.checking import compare
 from snapshot.export.compiled import PackageBackend
-from snapshot.export.flat import Flat, fit_to_trace, free_axes, quiet, why
-from snapshot.export.inputs import Input
+from snapshot.export.flat import Flat, fit_to_trace, free_axes, inputs_of, quiet, why
 from snapshot.export.module import ExportedModule
 from snapshot.export.recording import Call, examples_of
 
@@ -47,21 +46,7 @@ def export_module(
             torch._inductor.aoti_compile_and_package(program, package_path=str(package))
     except Exception as error:
         raise NotExportable(path, f"torch cannot compile it: {why(error)}") from error
-    inputs = _inputs(program, tuple(traced.given))
+    inputs = inputs_of(program, traced)
     stand_in = ExportedModule(PackageBackend(package, inputs), signature)
     compare(stand_in, calls, path)
     return stand_in, {declared.name: str(declared) for declared in inputs}
-
-
-def _inputs(program: torch.export.ExportedProgram, names: tuple[str, ...]) -> tuple[Input, ...]:
-    """Return what the compiled code takes: it trusts its callers with types and shapes."""
-    of_user = set(program.graph_signature.user_inputs)
-    values = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in of_user]
-    return tuple(
-        Input(
-            name,
-            str(value.dtype).removeprefix("torch."),
-            tuple(length if isinstance(length, int) else None for length in value.shape),
-        )
-        for name, value in zip(names, values, strict=True)
-    )

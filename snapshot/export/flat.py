@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from snapshot.export.inputs import Input
 from snapshot.export.module import Signature
 from snapshot.export.recording import Example
 from snapshot.export.structure import Structure, take_apart
@@ -44,6 +45,26 @@ def free_axes(example: Example) -> dict[str, tuple[dict[int, Any], ...]]:
     """Return, for the exporters, that every axis is free that the module itself leaves free."""
     free = torch.export.Dim.AUTO
     return {"tensors": tuple(dict.fromkeys(range(tensor.dim()), free) for tensor in example.given.values())}
+
+
+def inputs_of(program: torch.export.ExportedProgram, example: Example) -> tuple[Input, ...]:
+    """Return what a program that was traced with `example` takes: it holds for the lengths that it fixed alone."""
+    of_user = set(program.graph_signature.user_inputs)
+    values = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in of_user]
+    return tuple(
+        Input(
+            name,
+            str(value.dtype).removeprefix("torch."),
+            tuple(_fixed(length) for length in value.shape),
+        )
+        for name, value in zip(example.given, values, strict=True)
+    )
+
+
+def _fixed(length: Any) -> int | None:
+    """Return the length of an axis that was fixed, from the start or while tracing; None for one that is free."""
+    found: int | None = length if isinstance(length, int) else length.node.maybe_as_int()
+    return found
 
 
 def _num_long_axes(example: Example) -> int:

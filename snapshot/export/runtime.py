@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snapshot.export.graph import OnnxGraph
+from snapshot.export.inputs import Input, fit
 from snapshot.reducers import threads_for
 
 if TYPE_CHECKING:
@@ -12,18 +13,25 @@ if TYPE_CHECKING:
 
 
 class GraphBackend:
-    """An ONNX model whose inputs are named by the paths of a call's arrays."""
+    """An ONNX model whose inputs are named by the paths of a call's arrays.
 
-    def __init__(self, session: "onnxruntime.InferenceSession") -> None:
+    `inputs` are those of the program that it was made from, which holds for the lengths that it fixed alone; the model
+    has only those of them that it looks at.
+    """
+
+    def __init__(self, session: "onnxruntime.InferenceSession", inputs: tuple[Input, ...]) -> None:
         self.graph = OnnxGraph(session)
+        self._inputs = inputs
 
     def __call__(self, given: Mapping[str, Any]) -> list[Any]:
-        """Answer one call. Arrays that the model does not look at were dropped when it was exported."""
-        inputs = self.graph.inputs
-        return list(self.graph.run({name: array for name, array in given.items() if name in inputs}).values())
+        """Answer one call."""
+        any_batch = self.graph.fixed_batch is not None
+        fitted = {one.name: fit(one, given[one.name], any_batch=any_batch) for one in self._inputs}
+        looked_at = {name: array for name, array in fitted.items() if name in self.graph.inputs}
+        return list(self.graph.run(looked_at).values())
 
-    def __reduce__(self) -> tuple[type["GraphBackend"], tuple["onnxruntime.InferenceSession"]]:
-        return GraphBackend, (self.graph.session,)
+    def __reduce__(self) -> tuple[type["GraphBackend"], tuple["onnxruntime.InferenceSession", tuple[Input, ...]]]:
+        return GraphBackend, (self.graph.session, self._inputs)
 
 
 def open_optimised(model: Path) -> "onnxruntime.InferenceSession":

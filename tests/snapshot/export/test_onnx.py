@@ -25,8 +25,10 @@ class Encoder(torch.nn.Module):
         self.inner = torch.nn.Linear(16, 64)
         self.outer = torch.nn.Linear(64, 16)
 
-    def forward(self, ids: Any, mask: Any = None, *, double: bool = False) -> dict[str, Any]:
+    def forward(self, ids: Any, mask: Any = None, bias: Any = None, *, double: bool = False) -> dict[str, Any]:
         hidden = self.outer(torch.nn.functional.gelu(self.inner(self.words(torch.as_tensor(ids)))))
+        if bias is not None:
+            hidden = hidden + torch.as_tensor(bias)
         if mask is not None:
             hidden = hidden * torch.as_tensor(mask).unsqueeze(-1)
         return {"hidden": hidden * 2 if double else hidden, "best": hidden.sum(1).argmax(-1), "none": None}
@@ -39,6 +41,7 @@ class Adds(torch.nn.Module):
 
 IDS = np.array([[1, 2, 3], [4, 5, 6]])
 MASK = np.ones((2, 3), "f4")
+BIAS = np.zeros(16, "f4")
 
 
 def recorded(module: torch.nn.Module, *calls: tuple[tuple[Any, ...], dict[str, Any]]) -> Recording:
@@ -57,7 +60,7 @@ def encoder() -> torch.nn.Module:
 def exported(
     encoder: torch.nn.Module, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[ExportedModule, dict[str, str]]:
-    calls = recorded(encoder, ((IDS, MASK), {}), ((IDS[:1, :2],), {"mask": MASK[:1, :2]})).calls
+    calls = recorded(encoder, ((IDS, MASK, BIAS), {}), ((IDS[:1, :2],), {"mask": MASK[:1, :2], "bias": BIAS})).calls
     folder = tmp_path_factory.mktemp("exported") / "encoder"
     return onnx.export_module(encoder, calls[encoder], "self.model", folder)
 
@@ -66,26 +69,28 @@ def test_every_axis_that_the_module_leaves_free_is_free(
     encoder: torch.nn.Module, exported: tuple[ExportedModule, dict[str, str]]
 ) -> None:
     model, told = exported
-    assert told == {"ids": "int64[any, any]", "mask": "float32[any, any]"}
+    assert told == {"ids": "int64[any, any]", "mask": "float32[any, any]", "bias": "float32[16]"}
     for shape in ((1, 1), (5, 7), (3, 11)):
         ids, mask = np.random.default_rng(1).integers(0, 50, shape), np.ones(shape, "f4")
         with torch.no_grad():
-            wanted = encoder(ids, mask)
-        answer = model(ids, mask=mask)
+            wanted = encoder(ids, mask, BIAS)
+        answer = model(ids, mask=mask, bias=BIAS)
         assert list(answer) == ["hidden", "best", "none"]
         assert answer["none"] is None
         assert np.allclose(answer["hidden"], wanted["hidden"], atol=1e-5)
         assert answer["best"].tolist() == wanted["best"].tolist()
-        as_torch = model(torch.from_numpy(ids), torch.from_numpy(mask))
+        as_torch = model(torch.from_numpy(ids), torch.from_numpy(mask), BIAS)
         assert torch.allclose(as_torch["hidden"], wanted["hidden"], atol=1e-5)
 
 
 def test_or_02_inputs_of_other_types_are_cast_or_refused(exported: tuple[ExportedModule, dict[str, str]]) -> None:
     model, _ = exported
-    wanted = model(IDS, MASK)["hidden"].tolist()
-    assert model(IDS.astype("i4").tolist(), MASK.astype("f8"))["hidden"].tolist() == wanted
+    wanted = model(IDS, MASK, BIAS)["hidden"].tolist()
+    assert model(IDS.astype("i4").tolist(), MASK.astype("f8"), BIAS)["hidden"].tolist() == wanted
+    with pytest.raises(InputMismatch, match=r"input 'bias': got float32\[15\], wanted float32\[16\]"):
+        model(IDS, MASK, BIAS[1:])
     with pytest.raises(InputMismatch, match="input 'ids'"):
-        model(IDS + 0.5, MASK)
+        model(IDS + 0.5, MASK, BIAS)
 
 
 def test_it_is_frozen_in_the_modules_place_and_thawed_without_torch(
@@ -107,7 +112,7 @@ state = snapshot.thaw(Path(sys.argv[1]), num_threads=1).state
 model = state["model"]
 assert model is state["same"] is state["list"][0]
 options = model.backend.graph.session.get_session_options()
-answer = model(numpy.array([[1, 2, 3], [4, 5, 6]]), numpy.ones((2, 3)))
+answer = model(numpy.array([[1, 2, 3], [4, 5, 6]]), numpy.ones((2, 3)), numpy.zeros(16))
 print(json.dumps([answer["hidden"].tolist(), "torch" in sys.modules, options.intra_op_num_threads]))
 """
     hidden, has_torch, num_threads = fresh_process(program, tmp_path / "s")
