@@ -4,6 +4,7 @@ A signed address needs no library to be read. Not every server answers a range w
 the whole object: what counts is what the answer says of its bytes, and how many there are.
 """
 
+import functools
 import http.client
 import re
 import ssl
@@ -93,8 +94,7 @@ class RangeReader:
 
     def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
         if scheme == "https":
-            context = ssl.create_default_context(cafile=self._ca_bundle)
-            return http.client.HTTPSConnection(netloc, timeout=self._timeout_s, context=context)
+            return http.client.HTTPSConnection(netloc, timeout=self._timeout_s, context=_trust(self._ca_bundle))
         return http.client.HTTPConnection(netloc, timeout=self._timeout_s)
 
     def _skip(self, response: http.client.HTTPResponse, num_bytes: int) -> None:
@@ -103,6 +103,12 @@ class RangeReader:
             if not skipped:
                 raise Interrupted("the answer ended before the range")
             num_bytes -= skipped
+
+
+@functools.cache
+def _trust(ca_bundle: str | None) -> ssl.SSLContext:
+    """Certificates take long to read, and each stream has a connection of its own."""
+    return ssl.create_default_context(cafile=ca_bundle)
 
 
 def _bytes_before(response: http.client.HTTPResponse, begin: int, end: int) -> int:
