@@ -21,6 +21,9 @@ from tests.s3_server import S3Server, rclone
 from tests.snapshot.killing import check_store, kill_at_random_moments
 
 ROOT = Path(snapshot.__file__).parents[1]
+MANY_KILLS = pytest.mark.parametrize(
+    "num_kills", [5, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
 STATE = {"weights": np.arange(5000.0), "text": "x" * 1000}
 
 
@@ -222,9 +225,10 @@ def test_readers_see_whole_snapshots_while_others_publish(store: S3Store, tmp_pa
     assert len(store.history("embed")) == 4
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_push_killed_at_any_moment_leaves_a_store_that_is_whole(store: S3Store, tmp_path: Path) -> None:
+@MANY_KILLS
+def test_a_push_killed_at_any_moment_leaves_a_store_that_is_whole(
+    store: S3Store, tmp_path: Path, num_kills: int
+) -> None:
     store.publish("embed", made(tmp_path, "first"))
 
     def work(point: int) -> Callable[[], object]:
@@ -240,16 +244,17 @@ def test_a_push_killed_at_any_moment_leaves_a_store_that_is_whole(store: S3Store
         assert snapshot.verify(into.folder(pulled)).digest == pulled.digest
         into.prune("embed", keep=0)
 
-    kill_at_random_moments(work, check, num_kills=100)
+    kill_at_random_moments(work, check, num_kills=num_kills)
     into = LocalStore(tmp_path / "all")
     for stored in store.history("embed"):
         store.pull("embed", stored.digest, into=into).finish()
     check_store(into)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_pull_killed_at_any_moment_leaves_a_store_that_is_whole(store: S3Store, tmp_path: Path) -> None:
+@MANY_KILLS
+def test_a_pull_killed_at_any_moment_leaves_a_store_that_is_whole(
+    store: S3Store, tmp_path: Path, num_kills: int
+) -> None:
     state = {name: np.random.default_rng(number).random(1 << 20) for number, name in enumerate("abc")}
     snapshot.freeze({**state, "again": state["a"] + 0}, tmp_path / "made", shard_bytes=9 << 20)
     digest = store.publish("embed", tmp_path / "made").digest
@@ -271,8 +276,9 @@ def test_a_pull_killed_at_any_moment_leaves_a_store_that_is_whole(store: S3Store
         assert list(into.blobs.partial.iterdir()) == []
         shutil.rmtree(into.root)
 
-    kill_at_random_moments(work, check, num_kills=100)
-    assert seen == {True, False}
+    kill_at_random_moments(work, check, num_kills=num_kills)
+    assert True in seen
+    assert False in seen or num_kills < 100
 
 
 def test_reaching_s3_imports_neither_torch_nor_numpy() -> None:
