@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from faas.errors import SettingError
+from faas.platform.deadlines import Deadlines
 from faas.platform.hangup import HangupWatch
 from faas.platform.routing import Router
 from faas.server.headers import RequestIds
@@ -58,6 +59,7 @@ class Clients:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.hangups = HangupWatch(self.loop)
+        self.deadlines = Deadlines(self.loop)
         self.ids = RequestIds()
         self.counts = ClientCounts()
         self.connections: set[ClientConnection] = set()

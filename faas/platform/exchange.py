@@ -1,53 +1,24 @@
 """One request and its answer, on their way between a client's connection and an instance's."""
 
-import asyncio
 import errno
 from dataclasses import replace
-from typing import Protocol
 
-from faas.errors import DeadlineExceeded, QueueFull, Unavailable
+from faas.errors import DeadlineExceeded, FaasError, QueueFull, Unavailable
 from faas.platform.back import BackConnection
 from faas.platform.breaker import Capacity, Connection, Endpoint
-from faas.platform.request_head import Held, RequestHead
+from faas.platform.client_side import ClientSide
+from faas.platform.deadlines import Line
+from faas.platform.hold import Hold
+from faas.platform.request_head import RequestHead
 from faas.platform.response import ResponseReader
-from faas.platform.routing import Router, Target
+from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, WireError
-from faas.server.headers import RequestIds
 from faas.server.problem import Problem
 
 _MAX_HELD_BODY_BYTES = 64 * 1024  # of a request that has no instance yet; more stays with its client
 _MAX_REPLAY_BYTES = 64 * 1024  # kept to be sent again: an instance that left bytes unread has called no handler yet
 _MAX_TRIES = 3
 _EXHAUSTED = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class Front(Protocol):
-    """The client's side of an exchange."""
-
-    loop: asyncio.AbstractEventLoop
-    router: Router
-    keeps_up: bool  # whether the client reads as fast as it is sent to
-    is_reading: bool
-    ids: RequestIds
-    must_close: bool  # whether the connection ends after this answer, whatever the request asked for
-
-    def send(self, data: bytes) -> None:
-        """Send to the client."""
-
-    def answer(self, exchange: "Exchange", answer: LocalAnswer) -> None:
-        """Answer without an instance, and be done with `exchange`."""
-
-    def done(self, *, close: bool) -> None:
-        """The answer of the present exchange is complete."""
-
-    def cut(self) -> None:
-        """End the connection in the middle of an answer, so that the client sees that it is not whole."""
-
-    def flow(self) -> None:
-        """Whether to read from the client may have changed."""
-
-    def upgraded(self) -> bytes:
-        """From now on the connection is a tunnel; what the client has sent into it already."""
 
 
 class Exchange:
@@ -60,13 +31,12 @@ class Exchange:
         "_closes",
         "_endpoint",
         "_front",
-        "_held",
-        "_held_since_s",
+        "_hold",
         "_is_over",
+        "_line",
         "_may_replay",
         "_path",
         "_reader",
-        "_timer",
         "_tries",
         "has_answered",
         "head",
@@ -80,7 +50,7 @@ class Exchange:
     _capacity: Capacity  # set when it starts, unless it concerns no function
     _reader: ResponseReader  # set with the first connection to an instance
 
-    def __init__(self, front: Front, head: RequestHead, body: bytes, is_complete: bool) -> None:
+    def __init__(self, front: ClientSide, head: RequestHead, body: bytes, is_complete: bool) -> None:
         self.head = head
         self.request_id = head.request_id or front.ids.of(None)
         self.is_complete = is_complete  # the request has arrived whole
@@ -96,9 +66,8 @@ class Exchange:
         self._back: Connection | None = None
         self._closes = False
         self._is_over = False
-        self._held: Held | None = None
-        self._held_since_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._hold: Hold | None = None  # made when it first has to wait
+        self._line: Line | None = None  # where an instance's time for it runs
         self._tries = 0
 
     # The client's side.
@@ -117,16 +86,16 @@ class Exchange:
         path, mark, query = head.url.partition(b"?")
         route = self._front.router.route(head.host, path, head.method, head.tag)
         if not isinstance(route, Target):
-            self._front.answer(self, route)
+            self._front.answer(route)
             return
         self.is_local = False
         capacity = self._capacity = route.capacity
-        self._path = route.path + mark + query
+        self._path = route.path + mark + query if mark else route.path
         endpoint = capacity.enter()
         if endpoint is None:
-            self._hold(first=False)
+            self._wait(first=False)
         else:
-            self._forward(endpoint)
+            self.forward(endpoint)
 
     def body_arrived(self, data: bytes, is_complete: bool) -> None:
         """A piece of the request body."""
@@ -163,78 +132,33 @@ class Exchange:
 
     # The queue's side.
 
-    def granted(self, endpoint: Endpoint) -> None:
-        """The wait is over: `endpoint` takes the request."""
-        assert self._held is not None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waited_ms = (self._capacity.clock() - self._held_since_s) * 1e3
-        self._held = self._held._replace(total_ms=self._held.total_ms + waited_ms)
-        self._forward(endpoint)
+    def _wait(self, *, first: bool) -> None:
+        if self._hold is None:
+            self._hold = Hold(self, self._capacity, self._front.loop, self.head.timeout_ms)
+        self._hold.wait(first=first)
 
-    def refused(self, reason: str, retry_after_s: int) -> None:
-        """The wait was in vain."""
-        self._fail(Problem.of(Unavailable(reason, retry_after_s)))
-
-    def _hold(self, *, first: bool) -> None:
-        """Wait for an instance, until the deadline."""
-        capacity = self._capacity
-        total_ms, was_cold = self._held or (0.0, False)
-        is_cold = was_cold or capacity.is_at_zero
-        capacity.counts.held += self._held is None
-        capacity.counts.cold += is_cold and not was_cold
-        self._held = Held(total_ms, is_cold)
-        self._held_since_s = capacity.clock()
-        most_s = capacity.hold_s
-        if self.head.timeout_ms is not None:
-            most_s = min(most_s, self.head.timeout_ms / 1e3)
-        self._timer = self._front.loop.call_later(max(0.0, most_s - total_ms / 1e3), self._expired)
-        if not capacity.hold(self, first=first):
-            full = Problem.of(QueueFull(f"{capacity.queue_limit} requests wait for this function: try again later"))
-            is_native = not self._path.startswith((b"/v1/", b"/v2/"))
-            self._fail(full if is_native else replace(full, status=503))
-
-    def _expired(self) -> None:
-        self._fail(Problem.of(DeadlineExceeded("the deadline passed before an instance could take the request")))
-
-    def _overdue(self) -> None:
-        """The instance should have answered long ago, and be it with an error: it is deaf."""
-        capacity, endpoint = self._capacity, self._endpoint
-        if endpoint is not None:
-            capacity.unreachable(endpoint)
-        if self.has_answered:
-            self._broken("")
-        else:
-            self._fail(Problem.of(DeadlineExceeded("the instance did not answer within the function's time")))
+    def give_up(self, error: FaasError) -> None:
+        """No instance takes the request, or none in time."""
+        problem = Problem.of(error)
+        if isinstance(error, QueueFull) and self._path.startswith((b"/v1/", b"/v2/")):
+            problem = replace(problem, status=503)  # as these protocols say it
+        self._fail(problem)
 
     # The instance's side.
 
-    def _forward(self, endpoint: Endpoint) -> None:
-        """Send what has arrived of the request over an idle connection, or a new one where none is still open."""
+    def forward(self, endpoint: Endpoint) -> None:
+        """Send what has arrived of the request to `endpoint`."""
         self._endpoint = endpoint
-        front, head = self._front, self.head
-        data = head.encode(self._path, self._body, self.request_id, self._held)
-        while True:
-            is_new = not endpoint.idle
-            try:
-                back = endpoint.idle.pop() if endpoint.idle else BackConnection(endpoint, front.loop)
-            except OSError as error:
-                self._no_connection(error)
-                return
-            try:
-                back.begin(self, data)
-                break
-            except OSError as error:  # not a byte of the request has left
-                back.close()
-                if is_new:
-                    self._no_connection(error)
-                    return
-                self._capacity.counts.retried += 1
+        front, head, hold, capacity = self._front, self.head, self._hold, self._capacity
+        data = head.encode(self._path, self._body, self.request_id, None if hold is None else hold.held)
+        back = self._sent(endpoint, data)
+        if back is None:
+            return
         self._back = back
-        if self._capacity.call_s is not None and self._timer is None:
-            self._timer = front.loop.call_later(self._capacity.call_s, self._overdue)
-        self._reader = ResponseReader(is_head=head.method == b"HEAD", may_upgrade=bool(head.upgrade))
+        if capacity.call_s is not None:
+            line = self._line = front.deadlines.of(capacity.call_s)
+            line.begin(self)
+        self._reader = ResponseReader(head.method == b"HEAD", bool(head.upgrade))
         self._may_replay = len(data) <= _MAX_REPLAY_BYTES
         if not self._may_replay:
             self._forget_body()
@@ -243,12 +167,31 @@ class Exchange:
         if back.is_congested or not front.is_reading:
             front.flow()
 
+    def _sent(self, endpoint: Endpoint, data: bytes) -> Connection | None:
+        """Send `data` over an idle connection, or a new one where none is still open; None where none can be had."""
+        while True:
+            is_new = not endpoint.idle
+            try:
+                back = BackConnection(endpoint, self._front.loop) if is_new else endpoint.idle.pop()
+            except OSError as error:
+                self._no_connection(error)
+                return None
+            try:
+                back.begin(self, data)
+                return back
+            except OSError as error:  # not a byte of the request has left
+                back.close()
+                if is_new:
+                    self._no_connection(error)
+                    return None
+                self._capacity.counts.retried += 1
+
     def _no_connection(self, error: OSError) -> None:
         capacity, endpoint = self._capacity, self._endpoint
         assert endpoint is not None
         if error.errno == errno.EAGAIN and capacity.congested(endpoint):
             self._let_go()
-            self._hold(first=True)
+            self._wait(first=True)
         elif error.errno in _EXHAUSTED:
             self._fail(Problem.of(Unavailable(f"no connection to the instance can be had now ({error.strerror})")))
         else:
@@ -262,9 +205,9 @@ class Exchange:
         self._capacity.counts.retried += 1
         endpoint = self._capacity.acquire()
         if endpoint is None:
-            self._hold(first=True)
+            self._wait(first=True)
         elif self._tries < _MAX_TRIES:
-            self._forward(endpoint)
+            self.forward(endpoint)
         else:
             self._capacity.release(endpoint)
             self._fail(Problem.of(Unavailable(f"{reason}, {self._tries} times: the function's log says more")))
@@ -272,12 +215,11 @@ class Exchange:
     def received(self, data: bytes) -> None:
         """Bytes of the answer."""
         reader, front = self._reader, self._front
-        if self._may_replay:
-            self._forget_body()
         if not reader.status:
+            self._forget_body()
             self._closes = not self.is_complete or not self.head.keep_alive or front.must_close
         try:
-            out = reader.feed(data, close=self._closes)
+            out = reader.feed(data, self._closes)
         except WireError as error:
             self._broken(error.detail)
             return
@@ -288,8 +230,7 @@ class Exchange:
             self._finish()
         elif reader.is_upgraded and not self.is_tunnel:
             self.is_tunnel = True
-            if self._timer is not None:
-                self._timer.cancel()
+            self._end_time()
             self.tunnel(front.upgraded())
 
     def lost(self, *, unread: bool) -> None:
@@ -307,6 +248,18 @@ class Exchange:
     def drained(self) -> None:
         """The instance has caught up with the request body."""
         self._front.flow()
+
+    def overdue(self) -> None:
+        """The instance should have answered long ago, and be it with an error: it is deaf."""
+        capacity, endpoint = self._capacity, self._endpoint
+        if endpoint is not None:
+            capacity.unreachable(endpoint)
+        if self.has_answered:
+            self._broken("")
+        else:
+            self._fail(Problem.of(DeadlineExceeded("the instance did not answer within the function's time")))
+
+    # Its end.
 
     def _finish(self) -> None:
         """The answer is complete."""
@@ -327,16 +280,15 @@ class Exchange:
     def _fail(self, problem: Problem) -> None:
         self._capacity.counts.failed += 1
         self._end(keep_back=False)
-        self._front.answer(self, LocalAnswer(problem.status, problem=problem))
+        self._front.answer(LocalAnswer(problem.status, problem=problem))
 
     def _end(self, *, keep_back: bool) -> None:
         """Give back all that it holds: the connection before the instance, so that who waits for that one finds it."""
         self._is_over = True
         self._body = b""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._capacity.withdraw(self)
+        if self._hold is not None:
+            self._hold.end()
+        self._end_time()
         back, endpoint = self._back, self._endpoint
         self._back = self._endpoint = None
         if back is not None:
@@ -348,15 +300,18 @@ class Exchange:
 
     def _let_go(self) -> None:
         """Give up this instance, to try another."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._end_time()
         back, endpoint = self._back, self._endpoint
         self._back = self._endpoint = None
         if back is not None:
             back.close()
         if endpoint is not None:
             self._capacity.release(endpoint)
+
+    def _end_time(self) -> None:
+        if self._line is not None:
+            self._line.end(self)
+            self._line = None
 
     def _forget_body(self) -> None:
         """What was sent is not to be sent again."""

@@ -22,6 +22,7 @@ class FrontConnection(asyncio.Protocol):
         self.loop = clients.loop
         self.router = clients.router
         self.ids = clients.ids
+        self.deadlines = clients.deadlines
         self.keeps_up = True
         self.is_reading = True
         self.must_close = clients.is_draining
@@ -129,8 +130,9 @@ class FrontConnection(asyncio.Protocol):
         if not self._is_closing:
             self._transport.write(data)
 
-    def answer(self, exchange: Exchange, answer: LocalAnswer) -> None:
-        """Answer without an instance, and be done with `exchange`."""
+    def answer(self, answer: LocalAnswer) -> None:
+        """Answer without an instance, and be done with the first in line."""
+        exchange = self._exchanges[0]
         head = exchange.head
         close = not exchange.is_complete or not head.keep_alive or self.must_close
         is_head = head.method == b"HEAD"

@@ -61,22 +61,31 @@ class RequestHead:
         self.url = url
         self.host = host  # in lower case, port and all
         self.lines = lines
+        self._path = b""  # of the head that was encoded last: the same head often comes again
+        self._start = b""
 
     def encode(self, path: bytes, body: bytes, request_id: bytes, held: Held | None) -> bytes:
         """The head as an instance gets it, for `path`, and what there is of the body."""
-        version = b" HTTP/1.0" if self.is_http10 else b" HTTP/1.1"
-        parts = [self.method, b" ", path, version, self.lines]
-        if not self.request_id:
-            parts += (b"\r\nx-request-id: ", request_id)
+        if path != self._path:
+            self._path, self._start = path, self._encode_start(path)
+        told = b"" if held is None and self.timeout_ms is None else self._encode_times(held)
+        return b"%b%b%b\r\n\r\n%b" % (self._start, b"" if self.request_id else request_id, told, body)
+
+    def _encode_start(self, path: bytes) -> bytes:
+        """All that is the same each time; an id that is ours to give stands at the end."""
+        version = b"HTTP/1.0" if self.is_http10 else b"HTTP/1.1"
+        start = b"%b %b %b%b" % (self.method, path, version, self.lines)
         if self.upgrade:
-            parts += (b"\r\nconnection: upgrade\r\nupgrade: ", self.upgrade)
-        if self.timeout_ms is not None:
-            left_ms = self.timeout_ms - (held.total_ms if held else 0.0)
-            parts.append(b"\r\n%b: %d" % (TIMEOUT_MS, max(1.0, left_ms)))
-        if held is not None:
-            parts.append(held.encode())
-        parts += (b"\r\n\r\n", body)
-        return b"".join(parts)
+            start += b"\r\nconnection: upgrade\r\nupgrade: " + self.upgrade
+        return start if self.request_id else start + b"\r\nx-request-id: "
+
+    def _encode_times(self, held: Held | None) -> bytes:
+        """The time that is left for the request, and that it was held."""
+        times = b"" if held is None else held.encode()
+        if self.timeout_ms is None:
+            return times
+        left_ms = self.timeout_ms - (held.total_ms if held else 0.0)
+        return b"\r\n%b: %d%b" % (TIMEOUT_MS, max(1.0, left_ms), times)
 
 
 def read_request_head(raw: bytes, peer: bytes) -> RequestHead:

@@ -37,7 +37,7 @@ class ResponseReader:
         "status",
     )
 
-    def __init__(self, *, is_head: bool, may_upgrade: bool) -> None:
+    def __init__(self, is_head: bool, may_upgrade: bool) -> None:
         self._is_head = is_head
         self._may_upgrade = may_upgrade
         self._head = b""  # as far as it has arrived
@@ -53,7 +53,7 @@ class ResponseReader:
         """Whether only the end of the connection ends the answer."""
         return self._left == _UNTIL_CLOSE
 
-    def feed(self, data: bytes, *, close: bool) -> bytes:
+    def feed(self, data: bytes, close: bool) -> bytes:
         """What goes on to the client. `close` adds `Connection: close` to the head. Raises WireError.
 
         What follows the end of the answer is nobody's: it is dropped, and the connection is not reusable.

@@ -1,0 +1,62 @@
+"""Until when calls must be over, with one timer for all that have as much time."""
+
+import asyncio
+from typing import Protocol
+
+
+class Timed(Protocol):
+    """A call that has only so much time."""
+
+    def overdue(self) -> None:
+        """Its time is up."""
+
+
+class Line:
+    """Calls that each have `most_s`, in the order in which they began: only the first can be the next to be overdue.
+
+    So a call costs no timer of its own; there is one, while a call is here or was a short time ago.
+    """
+
+    __slots__ = ("_began_s", "_loop", "_most_s", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_s: float) -> None:
+        self._loop = loop
+        self._most_s = most_s
+        self._began_s: dict[Timed, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, call: Timed) -> None:
+        """The time of `call` begins."""
+        self._began_s[call] = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._most_s, self._look)
+
+    def end(self, call: Timed) -> None:
+        """`call` is over."""
+        self._began_s.pop(call, None)
+
+    def _look(self) -> None:
+        self._timer = None
+        while self._began_s:
+            call, began_s = next(iter(self._began_s.items()))
+            left_s = began_s + self._most_s - self._loop.time()
+            if left_s > 0:
+                self._timer = self._loop.call_later(left_s, self._look)
+                return
+            del self._began_s[call]
+            call.overdue()
+
+
+class Deadlines:
+    """The lines of an activator."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lines: dict[float, Line] = {}
+
+    def of(self, most_s: float) -> Line:
+        """The line of those that have `most_s`."""
+        line = self._lines.get(most_s)
+        if line is None:
+            line = self._lines[most_s] = Line(self._loop, most_s)
+        return line
