@@ -43,7 +43,15 @@ class StartFailed(FaasError):
 
 
 class NotPrepared(TargetError):
-    """A function could not be made ready: its own code, or what it needs, failed."""
+    """A function could not be made ready: its own code, or what it needs, failed.
+
+    `function` is its name, and `siblings` those of all functions of the target, where it was loaded.
+    """
+
+    def __init__(self, message: str, function: str | None = None, siblings: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.function = function
+        self.siblings = siblings
 
 
 class BadInput(FaasError, ValueError):

@@ -18,6 +18,7 @@ from blake3 import blake3
 from faas.errors import SettingError, TargetError
 from faas.function import Function
 from faas.names import is_label
+from faas.spec import KeepAliveMode
 
 FORMAT = 1
 
@@ -52,6 +53,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float
     memory_bytes: int
     env: dict[str, str]
+    keep_alive: KeepAliveMode = "fixed"
 
     @classmethod
     def of(cls, function: Function, target: str) -> Description:
@@ -80,6 +82,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
             cpu=spec.resources.cpu,
             memory_bytes=spec.resources.memory_bytes,
             env=dict(spec.env),
+            keep_alive=spec.scaling.keep_alive,
         )
 
 
@@ -175,7 +178,9 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         return self.origin.changed_around() or self._damage()
 
     def _damage(self) -> str | None:
-        return None if self.snapshot is None else _unusable(Path(self.snapshot))
+        if self.snapshot is None or self.snapshot.startswith("s3://"):
+            return None
+        return _unusable(Path(self.snapshot))
 
 
 def _unusable(folder: Path) -> str | None:
@@ -239,21 +244,15 @@ class Preparations:
             temporary.unlink(missing_ok=True)
             raise TargetError(f"cannot write {path}: {error.strerror}; choose another --store or FAAS_HOME") from None
 
-    def of_target(self, target: str, export: str | None = None) -> list[Preparation] | None:
-        """Return fresh preparations of all functions that `target` names, or None where one is missing or stale.
+    def fresh(self, target: str, export: str | None = None) -> dict[str, Preparation]:
+        """Return by name, of all functions that `target` names, those whose preparations can be used as they are.
 
-        With `export`, one that was made without this form being asked for is stale too.
+        With `export`, one that was made without this form being asked for cannot.
         """
-        file, _, name = target.partition(":")
-        found = {p.name: p for p in self.all() if p.description.target.partition(":")[0] == file}
-        if name:
-            found = {n: p for n, p in found.items() if p.description.target == target}
-        wanted = {sibling for p in found.values() for sibling in p.siblings} if not name else set(found)
-        if not wanted or wanted - set(found) or any(found[n].stale() for n in wanted):
-            return None
-        if export is not None and any(found[n].asked != export for n in wanted):
-            return None
-        return [found[n] for n in sorted(wanted)]
+        place, _, name = target.partition(":")
+        found = [p for p in self.all() if p.description.target == target or not name]
+        found = [p for p in found if p.description.target.partition(":")[0] == place and not p.stale()]
+        return {p.name: p for p in found if export is None or p.asked == export}
 
     def asked(self, target: str) -> str | None:
         """Return the form that was asked for when the target's functions were made ready before, stale or not."""

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
+from faas.targets import Target
 from warmpool import threads
 
 Progress = Callable[[str], None]
@@ -28,6 +30,14 @@ EXPORTED_TOLERANCE: Tolerance = (1e-3, 1e-4)
 """Relative and absolute: an exported model runs other kernels, which add in another order."""
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What came of a target: its functions that are ready, and by name why others are not."""
+
+    ready: list[Preparation]
+    failed: dict[str, NotPrepared]
+
+
 async def prepare(
     target: str, store: Path, *, progress: Progress, force: bool = False, export: str | None = None
 ) -> list[Preparation]:
@@ -40,21 +50,47 @@ async def prepare(
         NotPrepared: the target cannot be loaded, or a function's `setup()` failed; the message holds why.
         TargetError: there is no such target, or the store cannot be written.
     """
-    from faas.targets import Target  # the light part of it: loads no user code here
+    made = await prepare_each(target, store, progress=progress, force=force, export=export)
+    for failure in made.failed.values():
+        raise failure
+    return made.ready
 
-    text = Target.of(target).text
+
+async def prepare_each(
+    target: str, store: Path, *, progress: Progress, force: bool = False, export: str | None = None
+) -> Prepared:
+    """Do what `prepare` does, but have a function that cannot be made ready keep no other from it.
+
+    Raises:
+        NotPrepared: the target cannot be loaded; the message holds why.
+        TargetError: there is no such target, or the store cannot be written.
+    """
+    meant = Target.of(target)
     preparations = Preparations(store)
-    if not force:
-        fresh = preparations.of_target(text, export)
-        if fresh is not None:
-            return fresh
-    asked = export or preparations.asked(text)
-    first = await _make(text, None, store, asked, progress)
-    others = [name for name in first.siblings if name != first.name]
-    done = [first, *[await _make(text, name, store, asked, progress) for name in others]]
-    for preparation in done:
-        preparations.write(preparation)
-    return sorted(done, key=lambda p: p.name)
+    asked = export or preparations.asked(meant.text)
+    ready = {} if force else preparations.fresh(meant.text, export)
+    failed: dict[str, NotPrepared] = {}
+    waiting: list[str | None] = [*_others(meant, ready)] if ready else [None]
+    while waiting:
+        name = waiting.pop(0)
+        try:
+            made = await _make(meant.text, name, store, asked, progress)
+        except NotPrepared as error:
+            if error.function is None:
+                raise
+            failed[error.function], siblings = error, error.siblings
+        else:
+            preparations.write(made)
+            ready[made.name], siblings = made, made.siblings
+        if name is None and meant.name is None:
+            waiting = [other for other in siblings if other not in ready and other not in failed]
+    return Prepared([ready[name] for name in sorted(ready)], failed)
+
+
+def _others(target: Target, ready: dict[str, Preparation]) -> list[str]:
+    """Return the names of the target's functions that are to be made ready beside those that are."""
+    siblings = {sibling for preparation in ready.values() for sibling in preparation.siblings}
+    return [] if target.name is not None else sorted(siblings - set(ready))
 
 
 async def _make(target: str, name: str | None, store: Path, asked: str | None, progress: Progress) -> Preparation:
@@ -176,32 +212,38 @@ async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode({**task, "report_fd": writer}))
         process.stdin.close()
-        last = await _reports(reader, progress)
+        last, found = await _reports(reader, progress)
         status = await process.wait()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if last["type"] == "failed":
-        raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x))
+        raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x), **found)
     if last["type"] == "step":
         raise NotPrepared(
-            f"the process that makes {task['target']} ready ended with status {status} while {last['text']}"
+            f"the process that makes {task['target']} ready ended with status {status} while {last['text']}", **found
         )
     return last
 
 
-async def _reports(descriptor: int, progress: Progress) -> dict[str, Any]:
+async def _reports(descriptor: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the last report, and the `function` and its `siblings` where the target was loaded."""
     last: dict[str, Any] = {"type": "step", "text": "starting"}
+    found: dict[str, Any] = {}
     stream = asyncio.StreamReader(limit=2**26)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", buffering=0)
     )
     try:
         async for line in stream:
-            last = msgspec.json.decode(line)
-            if last["type"] == "step":
-                progress(last["text"])
+            report = msgspec.json.decode(line)
+            if report["type"] == "found":
+                found = {"function": report["function"], "siblings": tuple(report["siblings"])}
+                continue
+            last = report
+            if report["type"] == "step":
+                progress(report["text"])
     finally:
         transport.close()
-    return last
+    return last, found

@@ -89,6 +89,13 @@ class Step(msgspec.Struct, frozen=True, tag="step"):
     text: str
 
 
+class Found(msgspec.Struct, frozen=True, tag="found"):
+    """The target is loaded: the names of all its functions, and the one that is made ready."""
+
+    siblings: tuple[str, ...]
+    function: str
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """The work failed: `message` for people, `traceback` of the user's code where it was that."""
 
@@ -96,7 +103,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     traceback: str = ""
 
 
-Report = Made | Checked | Step | Failed
+Report = Made | Checked | Step | Found | Failed
 
 
 def main() -> int:
@@ -123,6 +130,8 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     report(Step(f"importing {task.target}"))
     functions = targets.load(task.target)
     function = _pick(functions, task.function)
+    siblings = tuple(f.name for f in targets.load(targets.Target.of(task.target).place))
+    report(Found(siblings, function.name))
     missing = unmet(function.spec.requirements)
     if missing:
         raise TargetError(f"{function.name} requires {', '.join(missing)}; install it beside faas and try again")
@@ -145,7 +154,7 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
     return Made(
         description=Description.of(function, target.text),
         origin=origin,
-        siblings=tuple(f.name for f in functions),
+        siblings=siblings,
         imports=imports,
         answers=answers,
         digest=digest,

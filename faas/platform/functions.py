@@ -76,9 +76,11 @@ class Functions:
 
     async def restore(self) -> None:
         """Bring back what was deployed when the platform ran last; what cannot be is named and left out."""
+        is_all_read = True
         for found in self._state.read():
             if isinstance(found, str):
                 self._workplace.progress(found)
+                is_all_read = False
                 continue
             gone = {one.id: self._kept.missing(one.preparation) for one in found.deployments}
             for revision, why in gone.items():
@@ -87,11 +89,12 @@ class Functions:
             usable = rules.without(found, [revision for revision, why in gone.items() if why is not None])
             if usable.deployments:
                 self._host(found.name).revisions = usable
-        self._kept.keep_only(one.preparation for hosted in self for one in hosted.revisions.deployments)
+        if is_all_read:
+            self._tidy()
 
     async def begin(self) -> None:
         """Run what has been brought back and added so far: no call is served before."""
-        for hosted in list(self):
+        for hosted in [one for one in self if one.revisions.deployments]:
             try:
                 await self._change(hosted, hosted.revisions, prove=False)
             except PlatformError as error:
@@ -175,6 +178,7 @@ class Functions:
             self._state.remove(name)
             gone = self._dismiss(hosted)
         await asyncio.wait((gone,))
+        self._tidy()
 
     async def scale(self, name: str, num_instances: int) -> Hosted:
         """Bring a function to a number of instances of its main revision; 0 drains those of all."""
@@ -198,6 +202,11 @@ class Functions:
         self._zygotes.close()
         for hosted in self._all:
             hosted.cancel()
+
+    @property
+    def can_serve(self) -> bool:
+        """Whether there is a revision of any function."""
+        return any(hosted.revisions.deployments for hosted in self)
 
     @property
     def loops(self) -> list[ScalingLoop]:
@@ -280,6 +289,11 @@ class Functions:
     @property
     def _all(self) -> list[Hosted]:
         return [*self.registry, *self._dismissed.values()]
+
+    def _tidy(self) -> None:
+        """Remove what no revision runs from any more."""
+        remembered = [one.preparation for hosted in self for one in hosted.revisions.deployments]
+        self._kept.keep_only([*remembered, *self._in_use()])
 
     def _in_use(self) -> list[Preparation]:
         return [loop.preparation for loop in self.loops]

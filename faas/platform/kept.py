@@ -22,6 +22,7 @@ from faas.errors import NotPrepared, PlatformError
 from faas.modules import OURS
 from faas.preparation import Preparation, file_digest
 from faas.targets import Target
+from snapshot.s3_address import is_s3 as is_remote
 
 _STAGING = ".staging-"
 _DIGEST_LENGTH = 16
@@ -82,7 +83,7 @@ class Kept:
         return target.moved(folder).text
 
     def _keep_snapshot(self, preparation: Preparation) -> str | None:
-        if preparation.snapshot is None or preparation.digest is None:
+        if preparation.snapshot is None or preparation.digest is None or is_remote(preparation.snapshot):
             return preparation.snapshot
         source = Path(preparation.snapshot)
         folder = self._snapshots / preparation.digest.rpartition(":")[2][:_DIGEST_LENGTH]

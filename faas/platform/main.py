@@ -26,7 +26,7 @@ from faas.platform.instances import Launcher
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
 from faas.preparation import Preparation, Preparations
-from faas.prepare import prepare
+from faas.prepare import prepare_each
 from faas.settings import Settings
 from faas.signals import stop_signals
 from warmpool.pool import WarmPool
@@ -133,8 +133,9 @@ class Platform:
         Raises:
             TargetError: the target cannot be made ready.
         """
-        deployed, failures = [], {}
-        for preparation in await prepare(order.target, self._store, progress=progress):
+        prepared = await prepare_each(order.target, self._store, progress=progress)
+        deployed, failures = [], {name: str(error) for name, error in prepared.failed.items()}
+        for preparation in prepared.ready:
             try:
                 hosted = await self._functions.deploy(
                     preparation, progress, takes_traffic=order.takes_traffic, tag=order.tag
@@ -165,21 +166,25 @@ class Platform:
         A target that cannot be made ready is named, and keeps the others from nothing.
         """
         await self._functions.restore()
-        failed: list[TargetError] = []
+        errors: list[TargetError] = []
         added: dict[str, Preparation] = {}
         for target in targets:
             try:
-                found = await prepare(target, self._store, progress=self._progress)
+                prepared = await prepare_each(target, self._store, progress=self._progress)
             except TargetError as error:
-                failed.append(error)
+                errors.append(error)
                 self._progress(str(error))
                 continue
-            for preparation in found:
+            for name, failure in prepared.failed.items():
+                errors.append(failure)
+                self._progress(f"{name} is not served as it is now: {failure}")
+                self._functions.fail(name, str(failure).splitlines()[0])
+            for preparation in prepared.ready:
                 _refuse_equal_names(added.get(preparation.name), preparation)
                 added[preparation.name] = preparation
                 self._functions.add(preparation)
-        if failed and not any(True for _ in self._functions):
-            raise failed[0]
+        if errors and not self._functions.can_serve:
+            raise errors[0]
         await self._functions.begin()
 
     async def _listen(self, host: str, port: int) -> int:
