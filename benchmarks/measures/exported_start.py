@@ -61,7 +61,7 @@ async def measure(bench: Bench) -> list[Row]:
         found.plain_ms.append((await plain_start()).total_ms)
         for form, preparation in forms.items():
             found.of_form.setdefault(form, []).append(await exec_start(preparation, bench.home))
-    return _rows(found)
+    return rows(found)
 
 
 async def _prepared(target: str, store: Path, export: str) -> Preparation:
@@ -122,16 +122,17 @@ def _private_bytes(worker: Worker) -> int:
     return int(line.split()[1]) * 1024
 
 
-def _rows(found: Starts) -> list[Row]:
+def rows(found: Starts) -> list[Row]:
+    """Return the medians of each way, and the forms' bars against the plain one."""
     plain_ms = median(found.plain_ms)
-    rows = [Row("plain AutoModel start to the first answer, p50", plain_ms, "ms")]
+    found_rows = [Row("plain AutoModel start to the first answer, p50", plain_ms, "ms")]
     bars = {_EXPORTED: at_least(_EXPORTED_AT_LEAST), _TORCH_ALONE: at_least(_TORCH_ALONE_AT_LEAST)}
     for form, starts in found.of_form.items():
         total_ms = median(start.total_ms for start in starts)
-        rows += [
+        found_rows += [
             Row(f"{form}: start to the first HTTP answer, p50", total_ms, "ms"),
             *(Row(f"{form}: {name}", median(s.phases_ms[name] for s in starts), "ms") for name in starts[0].phases_ms),
             Row(f"{form}: memory of its own", median(start.private_bytes for start in starts) / 2**20, "MiB"),
             Row(f"plain start over {form}", plain_ms / total_ms, "times", bars.get(form)),
         ]
-    return rows
+    return found_rows

@@ -159,3 +159,15 @@ def test_a_target_that_is_not_there_is_a_wrong_call(faas_process: Faas) -> None:
     outcome = faas_process("snapshot", "create", "absent.py")
     assert outcome.code == 2
     assert "absent.py: there is no such file" in outcome.err
+
+
+def test_what_cannot_be_exported_is_kept_as_it_is_and_create_says_why(faas: Faas, faas_process: Faas) -> None:
+    Path("kept.py").write_text(KEPT)
+    created = faas_process("snapshot", "create", "kept.py:Scale", "--export", "onnx")
+    assert created.code == 1
+    assert "scale is not exported, its instances run torch: setup(): it makes no torch module" in created.err
+    told = json.loads(faas("snapshot", "inspect", "scale", "--json").out)
+    assert (told["export"], told["compared"]) == (None, True)
+    assert "no torch module" in told["export_reason"]
+    again = faas_process("snapshot", "create", "kept.py:Scale", "--export", "none")
+    assert again.code == 0, again.err
