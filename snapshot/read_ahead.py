@@ -6,7 +6,7 @@ from collections import deque
 
 from snapshot.mapping import advise
 
-_STEP_BYTES = 8 << 20
+_STEP_BYTES = 2 << 20  # one large folio; whoever maps or faults meanwhile may have to wait for a whole step
 _MADV_POPULATE_READ = 22  # Linux 5.14; not named by Python's mmap
 
 
