@@ -100,8 +100,10 @@ class S3Store:
         wanted = latest if digest is None else digest
         if wanted is not None and _DIGEST.fullmatch(wanted):
             found = self._read(name, wanted[:SHORT_DIGEST_LENGTH])
-            if found is not None:
-                return _stored(name, self._same(name, found, wanted), latest), found
+            if found is not None and digest is None:
+                self._check_digest(name, found, wanted)
+            if found is not None and found.digest == wanted:
+                return _stored(name, found, latest), found
         folders = self._folders(name)
         fitting = [short for short in folders if wanted is not None and _begin_alike(short, wanted)]
         if len(fitting) != 1:
@@ -113,7 +115,7 @@ class S3Store:
 
     def names(self) -> list[str]:
         """See `Store.names`."""
-        names = [name for name in self._client.folders(self.address.key("")) if is_name(name) and name != BLOBS]
+        names = [name for name in self._client.folders(self.address.key("")) if is_name(name)]
         return sorted(name for name, folders in zip(names, _at_once(self._folders, names), strict=True) if folders)
 
     def history(self, name: str) -> list[StoredSnapshot]:
@@ -174,11 +176,10 @@ class S3Store:
         except DamagedError as error:
             raise self._damaged(error) from error
 
-    def _same(self, name: str, manifest: Manifest, digest: str) -> Manifest:
+    def _check_digest(self, name: str, manifest: Manifest, digest: str) -> None:
         if manifest.digest != digest:
             path = Path(self._manifest_key(name, digest))
             raise self._damaged(DigestMismatchError(path, f"is {manifest.digest}, asked for was {digest}"))
-        return manifest
 
     def _damaged(self, error: DamagedError) -> DamagedError:
         """The same error, of a file in this bucket."""

@@ -232,12 +232,14 @@ def test_s3_04_keys_that_expire_during_a_pull(
     server: Stub, frozen: Path, into: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(key: str) -> None:
-        (tmp_path / "credentials").write_text(f"[default]\naws_access_key_id={key}\naws_secret_access_key=x\n")
+        new = tmp_path / f"credentials-{threading.get_ident()}"
+        new.write_text(f"[default]\naws_access_key_id={key}\naws_secret_access_key=x\n")
+        new.replace(tmp_path / "credentials")
 
     def expired(request: Request) -> Answer | None:
         if request.range is None or request.access_key != "OLD":
             return None
-        write("NEW" if into.names() else "OLD")
+        write("NEW")
         return Answer.error(400, "ExpiredToken")
 
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
