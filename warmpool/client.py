@@ -69,13 +69,17 @@ class Zygote:
     async def heir(cls, base: "Zygote", environment: Environment, *, timeout_s: float = 120.0) -> Self:
         """Fork a hot zygote from `base`, and wait until the environment's preload is done.
 
+        What the environment has and `base` has not is imported in the new one.
+
         Raises ZygoteStartError when it cannot be forked, its preload fails or makes it unfit, it ends, or it is not
         ready within `timeout_s`; ZygoteDied when `base` ends meanwhile.
         """
         preload = environment.preload
         assert preload is not None
         remembered = launch.remembered(environment)
-        message = protocol.Inherit(entry=preload.entry, payload=preload.payload, remembered=remembered)
+        there = set(base.environment.modules)
+        missing = tuple(module for module in environment.modules if module not in there)
+        message = protocol.Inherit(modules=missing, entry=preload.entry, payload=preload.payload, remembered=remembered)
         ours, theirs = protocol.socketpair()
         with theirs:
             request = Request(
@@ -122,11 +126,13 @@ class Zygote:
 
     async def park(self) -> Parked:
         """Fork a worker ahead of need. Raises ZygoteDied, ForkRefused (one parked by exec would save little)."""
+        ahead = self.environment.park
+        park = None if ahead is None else protocol.Park(ahead.entry, ahead.payload)
         ours, theirs = protocol.socketpair()
         with theirs:
             try:
-                fork = protocol.Fork(id=next(self._ids), request=None)
-                return Parked(await self._ask(fork, [theirs.fileno()]), ours)
+                fork = protocol.Fork(id=next(self._ids), request=None, park=park)
+                return Parked(await self._ask(fork, [theirs.fileno()]), ours, settles=park is not None)
             except BaseException:
                 ours.close()
                 raise

@@ -8,7 +8,10 @@ from warmpool.errors import EnvironmentInvalid
 
 @dataclass(frozen=True)
 class Preload:
-    """What a *hot* zygote does once, beyond the imports: `entry(payload)`, so that no worker of its has to."""
+    """What is done once and ahead of need, `entry(payload)`: in a *hot* zygote for all its workers, or in a parked one.
+
+    In a zygote it must leave memory alone: a thread or a device context cannot be forked.
+    """
 
     entry: str
     """`package.module:function`."""
@@ -30,6 +33,8 @@ class Environment:
     sys_path: tuple[str, ...] = ()
     """Folders put at the front of `sys.path` before the imports."""
     preload: Preload | None = None
+    park: Preload | None = None
+    """What each parked worker does while nobody needs it yet, such as to create its device context."""
 
     def __post_init__(self) -> None:
         for name in self.modules:

@@ -25,8 +25,15 @@ _THREAD_PAYLOAD_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
-# Not `-m`: the interpreter may have no warmpool of its own, and the working directory is no place to import from.
-_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from warmpool.{role} import main; main()"
+# Not `-m`: the interpreter may have no warmpool of its own, and the working directory is no place to import from. Where
+# it has one, nothing else that lies beside ours is any business of its.
+_BOOT = """import sys, importlib.util
+root = sys.argv.pop(1)
+if importlib.util.find_spec("warmpool") is None:
+    sys.path.append(root)
+from warmpool.{role} import main
+main()
+"""
 
 
 def base_env(environment: Environment) -> dict[str, str]:

@@ -1,9 +1,12 @@
-"""When to start a zygote again, and how many workers to park. Pure: the caller brings the clock."""
+"""When to start a zygote again, how many workers to park, which zygote to share. Pure: the caller brings the clock."""
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
+MOST_SURPLUS = 0.25
+MOST_MISSING = 0.05
 
 
 def delay_s(num_failures: int) -> float:
@@ -37,3 +40,20 @@ class Backoff:
 def num_to_park(num_parked: int, buffer: int) -> int:
     """Return how many workers to fork ahead now."""
     return max(0, buffer - num_parked)
+
+
+def nearest(wanted: Set[str], bases: Sequence[Set[str]]) -> int | None:
+    """Return which of `bases`, the modules of zygotes, a hot zygote with the modules `wanted` may be forked from.
+
+    The one that lacks the least, of equals the one with the least beyond; None where each is too far away. What it
+    lacks, every hot zygote has to import for itself, in memory and time of its own: at most `MOST_MISSING` of what is
+    wanted. What it has beyond is shared memory, but makes each fork of its heirs slower and may change what code finds
+    (`sys.modules`): at most `MOST_SURPLUS` of what is wanted. A base with all of torch so never serves who needs none.
+    """
+    best: tuple[int, int, int] | None = None
+    for index, base in enumerate(bases):
+        num_missing, num_surplus = len(wanted - base), len(base - wanted)
+        near = num_missing <= MOST_MISSING * len(wanted) and num_surplus <= MOST_SURPLUS * len(wanted)
+        if near and (best is None or (num_missing, num_surplus, index) < best):
+            best = num_missing, num_surplus, index
+    return None if best is None else best[2]

@@ -1,9 +1,11 @@
 """The warm pool: workers of any environment, each as fast as it can be had."""
 
 import asyncio
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
+from warmpool import memory, policy
 from warmpool.client import Zygote
 from warmpool.environment import Environment
 from warmpool.errors import PoolClosed, ZygoteStartError
@@ -12,8 +14,28 @@ from warmpool.protocol import Request
 from warmpool.station import Station
 
 
+@dataclass(frozen=True)
+class Held:
+    """What the pool holds for one environment: its zygote and what is parked, which end when it is let go.
+
+    `memory` is theirs together. `num_workers` were taken and live, `num_heirs` are the hot zygotes forked from it:
+    while there is one, it cannot be let go. `start_s` is what its zygote took to be had, and would again; `used_at`
+    when a worker was last taken, on the event loop's clock.
+    """
+
+    environment: Environment
+    memory: memory.Memory
+    num_workers: int
+    num_heirs: int
+    start_s: float
+    used_at: float
+
+
 class WarmPool:
-    """Zygotes by environment, and `buffer` workers parked for each. Use it in one event loop, and close it there."""
+    """Zygotes by environment, and `buffer` workers parked for each. Use it in one event loop, and close it there.
+
+    A hot zygote is forked from one that has its imports, or nearly has (`policy.nearest`): so functions share one.
+    """
 
     def __init__(self, *, buffer: int = 0, start_timeout_s: float = 120.0) -> None:
         self._buffer = buffer
@@ -42,9 +64,9 @@ class WarmPool:
         try:
             return await station.warm()
         except ZygoteStartError:
-            if environment.preload is None:
+            if station.base is None:
                 raise
-            return await self.warm(environment.base, buffer=buffer)
+            return await self.warm(station.base.environment, buffer=buffer)
 
     async def take(self, environment: Environment, request: Request) -> Worker:
         """Return a worker that runs `request`: a parked one, else one forked, else, with a warning, one by exec.
@@ -59,6 +81,34 @@ class WarmPool:
         station = self._stations.get(environment)
         return 0 if station is None else len(station.parked)
 
+    async def sizes(self) -> list[Held]:
+        """Return what is held for each environment that has a zygote now: hot ones first, the longest unused first."""
+        stations = [one for one in self._stations.values() if one.zygote is not None and one.zygote.alive]
+        stations.sort(key=lambda station: (station.base is None, station.used_at))
+        sizes = await asyncio.to_thread(_read_all, [_processes(station) for station in stations])
+        return [
+            Held(
+                environment=station.environment,
+                memory=size,
+                num_workers=station.num_workers,
+                num_heirs=self._num_heirs(station),
+                start_s=station.start_s,
+                used_at=station.used_at,
+            )
+            for station, size in zip(stations, sizes, strict=True)
+        ]
+
+    async def let_go(self, environment: Environment, *, grace_s: float = 5.0) -> bool:
+        """End an idle environment's zygote and what is parked, to have their memory. Returns whether they went.
+
+        They come back when a worker is next taken, or the environment warmed. What is in use stays: an environment
+        with a living worker that was taken, or with one on its way, and one of which hot zygotes are forked.
+        """
+        station = self._stations.get(environment)
+        if station is None or self._num_heirs(station):
+            return False
+        return await station.let_go(grace_s)
+
     async def retire(self, environment: Environment, *, keep_workers: bool = False, grace_s: float = 5.0) -> None:
         """End everything of one environment, as `close` does.
 
@@ -68,8 +118,8 @@ class WarmPool:
         station = self._stations.pop(environment, None)
         if station is None:
             return
-        if environment.preload is not None and all(other.base != environment.base for other in self._hot()):
-            await self.retire(environment.base, keep_workers=keep_workers, grace_s=grace_s)
+        if station.base is not None and all(other.base is not station.base for other in self._stations.values()):
+            await self.retire(station.base.environment, keep_workers=keep_workers, grace_s=grace_s)
         if not keep_workers:
             await station.close(grace_s)
             return
@@ -89,15 +139,34 @@ class WarmPool:
         self._stations.clear()
         await asyncio.gather(*(station.close(grace_s) for station in stations))
 
-    def _hot(self) -> list[Environment]:
-        return [environment for environment in self._stations if environment.preload is not None]
+    def _num_heirs(self, station: Station) -> int:
+        return sum(other.base is station and other.has_zygote for other in self._stations.values())
 
     def _station(self, environment: Environment) -> Station:
         if self._closed:
             raise PoolClosed("the pool has been closed and starts no worker")
         station = self._stations.get(environment)
         if station is None:
-            base = self._station(environment.base) if environment.preload is not None else None
+            base = self._base_of(environment) if environment.preload is not None else None
             station = Station(environment, self._buffer, self._start_timeout_s, base=base)
             self._stations[environment] = station
         return station
+
+    def _base_of(self, environment: Environment) -> Station:
+        """Return the station whose zygote a hot one is forked from: one that is there, where it comes near enough."""
+        alike = [
+            station
+            for other, station in self._stations.items()
+            if other.preload is None and replace(other, modules=environment.modules) == environment.base
+        ]
+        found = policy.nearest(set(environment.modules), [set(station.environment.modules) for station in alike])
+        return self._station(environment.base) if found is None else alike[found]
+
+
+def _processes(station: Station) -> list[int]:
+    assert station.zygote is not None
+    return [station.zygote.pid, *(parked.worker.pid for parked in station.parked)]
+
+
+def _read_all(groups: list[list[int]]) -> list[memory.Memory]:
+    return [sum(map(memory.read, pids), memory.Memory()) for pids in groups]

@@ -23,6 +23,8 @@ INLINE_PAYLOAD_BYTES = 32 * 1024
 
 ADOPTED = b"adopted"
 """What a parked worker answers to `Adopt`, before it does anything of the request."""
+SETTLED = b"settled"
+"""What a parked worker says before that, where it had something to do first and has done it."""
 
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 _M = TypeVar("_M")
@@ -67,15 +69,26 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Inherit(msgspec.Struct, frozen=True, kw_only=True):
-    """The payload of the request that makes a worker a hot zygote: what to run first, and what `Prepare` remembers."""
+    """The payload of the request that makes a worker a hot zygote.
 
+    It says what to import beyond what is there, what to run then, and what `Prepare` remembers.
+    """
+
+    modules: tuple[str, ...]
     entry: str
     payload: bytes
     remembered: dict[str, str | None]
 
 
+class Park(msgspec.Struct, frozen=True):
+    """What a worker does once it is parked: `entry(payload)`."""
+
+    entry: str
+    payload: bytes
+
+
 class Fork(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Client to zygote: fork one worker. Without a request it is parked and waits for an `Adopt`.
+    """Client to zygote: fork one worker. Without a request it is parked, does what `park` says, and awaits an `Adopt`.
 
     Descriptors: the lifeline, then those of the request, or the parked worker's socket.
     """
@@ -83,6 +96,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     id: int
     request: Request | None
     payload_in_memfd: bool = False
+    park: Park | None = None
 
     @property
     def num_fds(self) -> int:

@@ -27,12 +27,17 @@ class Station:
         self, environment: Environment, buffer: int, start_timeout_s: float, *, base: "Station | None" = None
     ) -> None:
         self.environment = environment
-        self._base = base  # the station of the zygote that a hot one is forked from
+        self.base = base
+        """The station of the zygote that a hot one is forked from."""
+        self.start_s = 0.0
+        """How long the zygote took to be had."""
         self.zygote: Zygote | None = None
         self.parked: deque[Parked] = deque()
         self._buffer = buffer
         self._start_timeout_s = start_timeout_s
         self._loop = asyncio.get_running_loop()
+        self.used_at = self._loop.time()
+        """When a worker was last taken, on the event loop's clock."""
         self._starting: asyncio.Task[Zygote] | None = None
         self._backoff = policy.Backoff()  # of zygotes
         self._parking = policy.Backoff()  # of parked workers that die before they are needed
@@ -50,6 +55,7 @@ class Station:
 
     async def take(self, request: Request) -> Worker:
         """Return a worker that runs `request`: parked, else forked, else by exec."""
+        self.used_at = self._loop.time()
         return await self._outcome(self._spawn(self._take(request)))
 
     async def warm(self) -> Zygote:
@@ -57,7 +63,31 @@ class Station:
         zygote = await self.ready_zygote()
         if self._filling is not None:
             await self._outcome(asyncio.shield(self._filling))
+        await asyncio.gather(*(parked.settled() for parked in self.parked))
         return zygote
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers that were taken live."""
+        return len(self._workers)
+
+    @property
+    def has_zygote(self) -> bool:
+        """Whether its zygote is there or about to be."""
+        return self._starting is not None or (self.zygote is not None and self.zygote.alive)
+
+    async def let_go(self, grace_s: float) -> bool:
+        """End the zygote and what is parked, until somebody asks again. Returns whether they went.
+
+        They stay while a worker that was taken lives, since the zygote is the one that is told how it ends, and while
+        one is on its way.
+        """
+        if self._workers or self._tasks or self.zygote is None or not self.zygote.alive:
+            return False
+        zygote, self.zygote = self.zygote, None
+        await self._end_parked()
+        await zygote.stop(grace_s=grace_s)
+        return True
 
     async def ready_zygote(self) -> Zygote:
         """Return the zygote, started if need be. Raises ZygoteStartError when it fails or is backing off."""
@@ -127,8 +157,8 @@ class Station:
             try:
                 return await (await self.ready_zygote()).fork(request)
             except ZygoteStartError as failure:
-                if self._base is not None:
-                    return await self._base.take(request)
+                if self.base is not None:
+                    return await self.base.take(request)
                 why = str(failure)
                 break
             except ZygoteDied as death:
@@ -153,19 +183,20 @@ class Station:
         if zygote.hazard is not None:
             _log.warning("zygote %d will not fork: %s", zygote.pid, zygote.hazard)
         ready_at = self._loop.time()
-        earliest_next = ready_at + (ready_at - started_at)  # at most half of the time goes into starting
+        self.start_s = ready_at - started_at
+        earliest_next = ready_at + self.start_s  # at most half of the time goes into starting
         zygote.process.on_end(lambda: self._zygote_ended(zygote, earliest_next))
         self._refill()
         return zygote
 
     async def _new_zygote(self) -> Zygote:
-        if self._base is None:
+        if self.base is None:
             return await Zygote.start(self.environment, timeout_s=self._start_timeout_s)
-        base = await self._base.ready_zygote()
+        base = await self.base.ready_zygote()
         return await Zygote.heir(base, self.environment, timeout_s=self._start_timeout_s)
 
     def _zygote_ended(self, zygote: Zygote, earliest_next: float) -> None:
-        if not self._is_retired:
+        if not self._is_retired and self.zygote is zygote:
             reason = f"zygote {zygote.pid} ended with status {zygote.process.status}"
             self._failed(reason, served=zygote.num_forked > 0, not_before=earliest_next)
 

@@ -29,9 +29,16 @@ def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Co
     fresh.start_worker()
 
 
-def await_request(fd: int) -> protocol.Request:
-    """Wait, parked, on a message socket for the request to be; a client that hangs up has no use for this worker."""
+def await_request(fd: int, park: protocol.Park | None = None) -> protocol.Request:
+    """Wait, parked, on a message socket for the request to be; a client that hangs up has no use for this worker.
+
+    What is to be done ahead is done first: a request that comes meanwhile waits for it. It raises what that does.
+    """
     with socket.socket(fileno=fd) as sock:
+        if park is not None:
+            resolve(park.entry)(park.payload)
+            with contextlib.suppress(BrokenPipeError):
+                sock.send(protocol.SETTLED, socket.MSG_NOSIGNAL)
         try:
             message, fds = protocol.receive(sock, protocol.WORKER_INBOX)
         except EOFError:

@@ -53,16 +53,17 @@ class Zygote:
         protocol.send(self._sock, ready)
 
     def inherit(self, message: protocol.Inherit) -> None:
-        """Run the preload in this process, which was forked from a zygote, and say so."""
+        """Import what is missing and run the preload in this process, which was forked from a zygote, and say so."""
         started_at = time.monotonic()
         gc.disable()
+        failed = self._import_all(message.modules)
         try:
             worker.resolve(message.entry)(message.payload)
         except BaseException as error:
             traceback.print_exc()
             self._unfit, self._tested = f"{message.entry} failed: {type(error).__name__}: {error}", True
         self._settle(message.remembered)
-        ready = protocol.Ready(failed={}, hazard=self._why_not_fork(), import_s=time.monotonic() - started_at)
+        ready = protocol.Ready(failed=failed, hazard=self._why_not_fork(), import_s=time.monotonic() - started_at)
         protocol.send(self._sock, ready)
 
     def _settle(self, remembered: dict[str, str | None]) -> None:
@@ -148,7 +149,7 @@ class Zygote:
             worker.become_worker(lifeline_fd, own, self._opened_by_imports)
             _restore(self._remembered)
             if message.request is None:
-                request = worker.await_request(own[0])
+                request = worker.await_request(own[0], message.park)
             else:
                 request = protocol.unpack(message.request, own, message.payload_in_memfd)
             status = worker.run(request, self._limits)
