@@ -164,7 +164,7 @@ def test_or_04_a_thawed_session_has_the_threads_that_its_process_was_given(
 ) -> None:
     for count in ("1", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", count)
-        thawed = revision_of(exported).thaw("map", background=False)
+        thawed = revision_of(exported).thaw(str(exported.snapshot), "map", background=False)
         session = thawed.state["attributes"]["nets"]["one"].backend.graph.session
         assert session.get_session_options().intra_op_num_threads == int(count)
 
