@@ -19,6 +19,8 @@ _T = TypeVar("_T")
 
 LoadMode = Literal["auto", "map", "read", "direct"]
 LOAD_MODES: tuple[LoadMode, ...] = get_args(LoadMode)
+KeepAliveMode = Literal["fixed", "histogram"]
+KEEP_ALIVE_MODES: tuple[KeepAliveMode, ...] = get_args(KeepAliveMode)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -161,6 +163,8 @@ class Scaling:
 
     `target_inputs` and `max_inputs` are concurrent calls an instance should and may hold; None derives them from the
     batching: B and 2B for a largest batch of B; 1 and 2 for a plain function; 70 and 100 for an `async def`.
+    `keep_alive` "fixed" lets an idle function go after its scale-down window; "histogram" learns from its idle times
+    for how long to keep it, and when to warm it again ahead of the next call.
     """
 
     min_instances: int = 0
@@ -170,8 +174,10 @@ class Scaling:
     target_inputs: int | None = None
     max_inputs: int | None = None
     activation_scale: int = 1
+    keep_alive: KeepAliveMode = "fixed"
 
     def __post_init__(self) -> None:
+        _choice(self, "keep_alive", KEEP_ALIVE_MODES)
         _whole(self, "min_instances", 0)
         _whole(self, "max_instances", 1)
         _whole(self, "buffer_instances", 0)

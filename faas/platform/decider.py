@@ -23,7 +23,8 @@ class ScalingSettings:
 
     `total` is the concurrency one instance is meant to carry, of which `utilization` (0 to 1) is aimed at.
     `panic_threshold` and both rates are factors. A `max_scale` of 0 is no limit. A `target_burst_capacity` of -1 keeps
-    the activator in the path always, 0 only at zero. `stable_window_s` is whole seconds. Raises SettingError.
+    the activator in the path always, 0 only at zero. `stable_window_s` is whole seconds. With `weighted`, Knative's
+    "weighted-exponential", newer seconds count more. Raises SettingError.
     """
 
     total: float = 100.0
@@ -43,6 +44,7 @@ class ScalingSettings:
     scale_to_zero_grace_s: float = 0.0
     retention_s: float = 0.0
     progress_deadline_s: float = 600.0
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():

@@ -1,15 +1,19 @@
 """How much is asked of a function: requests at once, averaged over time for the autoscaler, and plain counts."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from faas.clock import Clock
 
 
 class Concurrency:
-    """Requests at once, held and in flight, as a time-weighted average over periods that the caller ends."""
+    """Requests at once, held and in flight, as a time-weighted average over periods that the caller ends.
 
-    __slots__ = ("_area", "_changed_s", "_clock", "_is_announced", "_last_s", "_period_s", "current")
+    `on_return`, where it is set, is called when a request comes while none is there, before it is counted.
+    """
+
+    __slots__ = ("_area", "_changed_s", "_clock", "_is_announced", "_last_s", "_period_s", "current", "on_return")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -18,9 +22,12 @@ class Concurrency:
         self._period_s = self._changed_s = clock()
         self._last_s = -math.inf
         self._is_announced = False
+        self.on_return: Callable[[], object] | None = None
 
     def enter(self) -> None:
         """A request arrived."""
+        if not self.current and self.on_return is not None:
+            self.on_return()
         now_s = self._clock()
         self._area += self.current * (now_s - self._changed_s)
         self._changed_s = self._last_s = now_s

@@ -1,18 +1,22 @@
 """How long an idle function stays warm, and when it is warmed again before it is asked for: a histogram of idle times.
 
 The policy of Shahrad et al., "Serverless in the Wild" (USENIX ATC 2020), section 4.2: the times between the end of one
-burst of requests and the next request are counted in bins. Where they form a pattern, the function is let go at once,
-warmed again just before the earliest usual return (the 5th percentile, 10 % sooner), and kept until the latest usual
-one (the 99th, 10 % later). Where they form none, it is kept for the histogram's whole range. Where most of them lie
-beyond the range, the next one is forecast from those before. Pure: the caller measures and acts.
+burst of requests and the next request are counted in bins of a minute. Where they form a pattern, the function is let
+go at once, warmed again just before the earliest usual return (the 5th percentile, 10 % sooner), and kept until the
+latest usual one (the 99th, 10 % later). Where they form none, it is kept for the histogram's whole range. Where most of
+them lie beyond the range, the next one is forecast from those before. Pure: the caller measures and acts.
 
-One thing differs from the paper: the forecast is the median of the last idle times, not an ARIMA model's.
+Two things differ from the paper. The forecast is the median of the last idle times, not an ARIMA model's. And requests
+less than `BURST_S` apart are one burst, whose gaps are no idle times: the paper's own data have whole minutes, where
+such gaps do not show; counted, they would hide the pauses between the bursts, and no pause would ever be provided for.
+So a function stays warm for that long after every answer.
 """
 
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import median
 
+BURST_S = 10.0
 HEAD, TAIL = 0.05, 0.99
 MARGIN = 0.10
 FORECAST_MARGIN = 0.15
@@ -44,7 +48,9 @@ class IdleTimes:
         return sum(self.counts)
 
     def observe(self, idle_s: float) -> "IdleTimes":
-        """Return what is known after one more idle time, in seconds."""
+        """Return what is known after one more idle time, in seconds; one within a burst tells nothing."""
+        if idle_s < BURST_S:
+            return self
         counts, beyond = self.counts, self.num_beyond
         index = int(idle_s / self.bin_s)
         if index < len(counts):
@@ -56,7 +62,7 @@ class IdleTimes:
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """What to do after the last answer, both in seconds from then: be warm from `prewarm_s` on, until `keep_s`.
+    """What to do after the last answer, in seconds from then: be warm for `BURST_S`, then from `prewarm_s` to `keep_s`.
 
     With `prewarm_s` 0 the function simply stays warm.
     """
@@ -66,11 +72,11 @@ class KeepAlive:
 
     def wants_warm(self, idle_s: float) -> bool:
         """Tell whether the function should be warm this long after its last answer."""
-        return self.prewarm_s <= idle_s < self.keep_s
+        return idle_s < BURST_S or self.prewarm_s <= idle_s < self.keep_s
 
     def next_change_s(self, idle_s: float) -> float | None:
-        """Return how long after the last answer `wants_warm` next changes, None where it stays as it is."""
-        return next((at_s for at_s in (self.prewarm_s, self.keep_s) if at_s > idle_s), None)
+        """Return how long after the last answer to ask `wants_warm` again, None where it stays as it is."""
+        return min((at_s for at_s in (BURST_S, self.prewarm_s, self.keep_s) if at_s > idle_s), default=None)
 
 
 def plan(known: IdleTimes) -> KeepAlive:

@@ -10,17 +10,17 @@ import contextlib
 import math
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Protocol
 
 from faas.clock import Clock, monotonic
 from faas.metrics import Histogram
-from faas.platform.activity import ActivityState, settle
+from faas.platform.autoscaler import Autoscaler, scaling_settings
 from faas.platform.breaker import Capacity, Endpoint
-from faas.platform.decider import DeciderState, Inputs, ScalingSettings, decide, keep_alive
-from faas.platform.instances import Instance, Launcher, State
+from faas.platform.habits import Habit
+from faas.platform.instances import Instance, OnChange, State
 from faas.platform.logs import LogFile
-from faas.platform.windows import LoadWindows
-from faas.preparation import Description, Preparation
+from faas.preparation import Preparation
 from warmpool.policy import Backoff
 
 REPORT_EVERY_S = 1.0
@@ -28,10 +28,13 @@ DECIDE_EVERY_S = 2.0
 START_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 TOTAL = "total"
 """Among the phases of a start: all of it, from the order until the instance was ready."""
+_LEAST_WAIT_S = 0.001  # a date that rounding puts a hair ahead must not be waited for again and again
 SOUND_AFTER_S = 1.0
 """An instance that was ready for this long, or has answered, before it ended was no failed start."""
 DEAF_AFTER_S = 5.0
 """An instance answers 504 by itself when a call's time is up; one that has not done so this much later is killed."""
+RETRY_AFTER_S = 5.0
+"""What callers are told to wait where there was no room for an instance."""
 STARTUP_SLACK_S = 5.0
 """An instance gives itself up after its start-up time-out; one that does not within this much more is killed."""
 
@@ -47,25 +50,28 @@ class ColdStart:
     phases: dict[str, float]
 
 
-def scaling_settings(description: Description) -> ScalingSettings:
-    """Return how a function scales on one box, as `deploy` would have Knative scale it: full batches are the target."""
-    window_s, retention_s = keep_alive(description.scaledown_window_s)
-    return ScalingSettings(
-        total=float(description.target_inputs),
-        utilization=1.0,
-        stable_window_s=window_s,
-        retention_s=retention_s,
-        target_burst_capacity=-1,
-        activation_scale=description.activation_scale,
-        initial_scale=0,
-        min_scale=description.min_instances,
-        max_scale=description.max_instances,
-        progress_deadline_s=description.startup_timeout_s + 60,
-    )
+class Launcher(Protocol):
+    """Starts and ends instances; see `instances.Launcher`, which does so with processes."""
+
+    def launch(self, preparation: Preparation, log: LogFile, changed: OnChange) -> Instance:
+        """Order an instance, and tell of every change of its state."""
+        ...
+
+    async def stop(self, made: Instance, grace_s: float) -> None:
+        """Drain an instance and wait for its end."""
+        ...
+
+
+def _admit(_: ScalingLoop) -> None:
+    """Refuse no start."""
 
 
 class ScalingLoop:
-    """Keeps one function at the number of instances that its load asks for. `run` it on the platform's event loop."""
+    """Keeps one function at the number of instances that its load asks for. `run` it on the platform's event loop.
+
+    `habit` are its idle times, where they say how long it stays warm. `admit` is asked before each start, and returns
+    why there can be none, or None. `grace_s` is Knative's grace before zero.
+    """
 
     def __init__(
         self,
@@ -74,6 +80,9 @@ class ScalingLoop:
         log: LogFile,
         *,
         on_imported: Callable[[list[str]], None],
+        habit: Habit | None = None,
+        admit: Callable[[ScalingLoop], str | None] = _admit,
+        grace_s: float = 0.0,
         clock: Clock = monotonic,
     ) -> None:
         description = preparation.description
@@ -95,7 +104,9 @@ class ScalingLoop:
         self.log = log
         self._on_imported = on_imported
         self._clock = clock
-        self._settings = scaling_settings(description)
+        self._habit = habit
+        self._admit = admit
+        self._autoscaler = Autoscaler(scaling_settings(description, grace_s=grace_s))
         self._endpoints: dict[Instance, Endpoint] = {}
         self._drains: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -104,7 +115,10 @@ class ScalingLoop:
         self._backoff = Backoff()
         self._floor = 0
         self._floor_until = -math.inf
+        self._ceiling: int | None = None
+        self._is_refused = False
         self._forget()
+        self.capacity.concurrency.on_return = self._returned
 
     def wake(self) -> None:
         """Look at the function again, now."""
@@ -124,10 +138,11 @@ class ScalingLoop:
 
         Returns when those that had to go are gone.
         """
-        self._forget()
+        self._ceiling = None
         self._floor = min(num_instances, self.preparation.description.max_instances)
         self._floor_until = self._clock() + self.preparation.description.scaledown_window_s
         self._converge(self._floor)
+        self._forget()
         self.wake()
         if self._drains:
             await asyncio.wait(self._drains)
@@ -165,55 +180,121 @@ class ScalingLoop:
         """Instances that take calls."""
         return sum(made.state is State.READY for made in self.instances)
 
+    @property
+    def num_idle(self) -> int:
+        """Instances that are ready, have nothing to do, and may go without the function having too few."""
+        idle = sum(not endpoint.in_flight for endpoint in self.capacity.endpoints)
+        return max(0, min(idle, self.num_ready - self._least))
+
+    def evict(self, made: Instance) -> None:
+        """Let an idle instance go; it is not replaced before the function is called again."""
+        self._ceiling = sum(other.serves for other in self.instances) - 1
+        self._drain(made, self.preparation.description.grace_period_s)
+        self.wake()
+
+    def endpoint_of(self, made: Instance) -> Endpoint | None:
+        """Return what the activator knows of an instance, while it takes calls."""
+        return self._endpoints.get(made)
+
     def _forget(self) -> None:
-        """Begin without a past: no load, no panic, nothing on the way to zero."""
-        self._windows = LoadWindows(self._settings.stable_window_s, self._settings.panic_window_s)
-        self._decider = DeciderState(initial_reached=True)
-        self._activity = ActivityState()
+        """Begin without a past: no load, nothing on the way to zero."""
+        self._autoscaler.restart(self.num_ready, self._clock())
         self._report_at = self._decide_at = math.inf
-        self._awake = False
+        self._awake = self._dozes = False
+
+    def _returned(self) -> None:
+        """A request comes after a while without any."""
+        if self._habit is not None:
+            self._habit.returned(self._idle_s(self._clock()))
+        if self._dozes or self._ceiling is not None:
+            self._ceiling = None
+            self.wake()
+
+    def _idle_s(self, now: float) -> float:
+        """Seconds since the last answer; infinity where there never was one."""
+        last_s = self.capacity.concurrency.last_activity_s
+        return now - (last_s if self._habit is None else max(last_s, self._habit.last_s))
 
     def step(self, now: float) -> float | None:
         """Measure, decide and act. Returns the seconds until the next step, None where only a wake-up brings it."""
-        held = self.capacity.num_held
-        if not self.capacity.concurrency.current:
+        concurrency = self.capacity.concurrency
+        self._is_refused = False
+        if self.capacity.num_held:
+            self._ceiling = None
+        if not concurrency.current:
             self._is_quiet.set()
+            if self._habit is not None:
+                self._habit.last_s = max(self._habit.last_s, concurrency.last_activity_s)
         if not self._awake:
-            if not held and not self.instances and self._least == 0:
-                return None
+            if self._may_rest(now):
+                return self._until_warm_s(now)
             self._awake = True
-            self.capacity.concurrency.report()  # what came before it was looked at is no load
+            concurrency.report()  # what came before it was looked at is no load
             self._report_at, self._decide_at = now + REPORT_EVERY_S, now
-        if now >= self._report_at:
-            self._windows.record(int(now), self.capacity.concurrency.report())
-            self._report_at = now + REPORT_EVERY_S
-        poked = held > 0 and not any(made.serves for made in self.instances)
-        if poked and self._activity.scale == 0:
-            self._windows.record(int(now), self.capacity.concurrency.announce())
-        if poked or now >= self._decide_at:
-            self._decide_at = now + DECIDE_EVERY_S
-            again_at = self._decide(now)
-            if again_at is not None:
-                self._decide_at = min(self._decide_at, again_at)
-        self._converge(max(self._activity.scale, self._floor_now(now)))
+        elif self._dozes and concurrency.current:
+            concurrency.report()
+            self._report_at, self._decide_at = now + REPORT_EVERY_S, now + DECIDE_EVERY_S
+        self._measure(now)
+        wanted = self._wanted(now)
+        self._converge(wanted)
         self._kill_stuck(now)
-        at_rest = self._activity.scale == 0 or self._backoff.wait_s(now) > 0  # nobody is there to be disappointed
-        if not self.instances and not self.capacity.num_held and at_rest and self._least == 0:
+        if self._may_rest(now):
             self._forget()
-            return None
+            return self._until_warm_s(now)
+        self._dozes = self._autoscaler.is_calm and not concurrency.current and self.num_ready == wanted
+        if self._dozes:
+            return self._doze_s(now)
         return max(0.0, min(self._report_at, self._decide_at) - now)
 
-    def _decide(self, now: float) -> float | None:
-        inputs = Inputs(self._settings, self.num_ready, self._windows.averages(int(now)))
-        decision, self._decider = decide(inputs, self._decider, now)
-        settlement, self._activity = settle(inputs, decision, self._activity, now)
-        self._activity = replace(self._activity, scale=settlement.scale)
-        return settlement.again_at_s
+    def _doze_s(self, now: float) -> float | None:
+        """Seconds for which nothing changes without a request; None where nothing ever does."""
+        dates = [self._decide_at - now, self._until_warm_s(now) or math.inf]
+        if self._floor:
+            dates.append(self._floor_until - now)
+        wait_s = max(0.0, min(dates))
+        return None if wait_s == math.inf else wait_s
+
+    def _measure(self, now: float) -> None:
+        """Report the load and decide, each when it is due, or at once for a request that finds no instance."""
+        concurrency, autoscaler = self.capacity.concurrency, self._autoscaler
+        if now >= self._report_at:
+            autoscaler.record(now, concurrency.report())
+            self._report_at = now + REPORT_EVERY_S
+        poked = self.capacity.num_held > 0 and not any(made.serves for made in self.instances)
+        if poked and autoscaler.scale == 0:
+            autoscaler.record(now, concurrency.announce())
+        if poked or now >= self._decide_at:
+            again_at = autoscaler.decide(self.num_ready, now)
+            later = math.inf if autoscaler.is_calm and not concurrency.current else now + DECIDE_EVERY_S
+            self._decide_at = later if again_at is None else min(later, again_at)
+
+    def _may_rest(self, now: float) -> bool:
+        """Whether nothing runs or should, and nobody who waits could be served by trying now."""
+        if self.instances or self.capacity.num_held or self._least:
+            return False
+        return self._is_refused or self._backoff.wait_s(now) > 0 or self._wanted(now) == 0
+
+    def _wanted(self, now: float) -> int:
+        """Instances to have now, by load, habit, hand and eviction."""
+        wanted = self._autoscaler.scale
+        if self._habit is not None and not self.capacity.concurrency.current:
+            wanted = self._autoscaler.scale_idle(self._habit.kept, self._idle_s(now))
+        if self._ceiling is not None:
+            wanted = min(wanted, self._ceiling)
+        return max(wanted, self._floor_now(now), self._autoscaler.settings.min_scale)
+
+    def _until_warm_s(self, now: float) -> float | None:
+        """Seconds until the habit of an idle function may want it warm or let it go; None where nothing is known."""
+        if self._habit is None or self.capacity.concurrency.current:
+            return None
+        idle_s = self._idle_s(now)
+        change_s = self._habit.kept.next_change_s(idle_s)
+        return None if change_s is None else max(_LEAST_WAIT_S, change_s - idle_s)
 
     @property
     def _least(self) -> int:
         """Instances to have whatever the load."""
-        return max(self._settings.min_scale, self._floor)
+        return max(self._autoscaler.settings.min_scale, self._floor)
 
     def _floor_now(self, now: float) -> int:
         is_proving = self._proof is not None and not self._proof.done()
@@ -237,18 +318,31 @@ class ScalingLoop:
         return made.state is State.READY, endpoint.in_flight if endpoint is not None else 0, -made.ordered_at
 
     def _start(self) -> bool:
-        """Launch an instance, unless starts have failed lately: then who waits is told so."""
+        """Launch an instance, unless starts have failed lately or there is no room: then who waits is told so."""
         wait_s = self._backoff.wait_s(self._clock())
         if wait_s > 0:
-            if not any(made.serves for made in self.instances):
-                self.capacity.give_up(f"instances fail to start: {self.failure}", max(1, math.ceil(wait_s)))
+            self._give_up(f"instances fail to start: {self.failure}", wait_s)
+            return False
+        refusal = self._admit(self)
+        if refusal is not None:
+            self._is_refused = True
+            self.failure = refusal
+            self._prove(refusal)
+            self._give_up(refusal, RETRY_AFTER_S)
             return False
         self.num_starts += 1
         self.instances.append(self._launcher.launch(self.preparation, self.log, self._on_change))
         return True
 
+    def _give_up(self, reason: str, retry_after_s: float) -> None:
+        """Refuse who waits, unless an instance will serve them."""
+        if not any(made.serves for made in self.instances):
+            self.capacity.give_up(reason, max(1, math.ceil(retry_after_s)))
+
     def _on_change(self, made: Instance) -> None:
         endpoint = self._endpoints.get(made)
+        if made.failure is not None and endpoint is not None:
+            endpoint.failure = made.failure.splitlines()[0]
         if made.state is State.READY and endpoint is None:
             self._ready(made)
         elif made.state is State.DRAINING:
@@ -278,6 +372,8 @@ class ScalingLoop:
         if endpoint is not None:
             self.capacity.fail(endpoint)
         if made.was_stopped:
+            if made.failure is not None:
+                self.log.write(made.id, *f"faas: {made.failure}".splitlines())
             if made.ready_at is None:
                 self._prove("it was stopped before it was ready")
             return
@@ -314,7 +410,7 @@ class ScalingLoop:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 await idle.wait()
-        await self._launcher.stop(made, grace_s)
+        await self._launcher.stop(made, grace_s if made.failure is None else 0.0)
 
     def _unreachable(self, endpoint: Endpoint) -> None:
         made = next((m for m, e in self._endpoints.items() if e is endpoint), None)

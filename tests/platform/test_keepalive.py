@@ -11,17 +11,23 @@ def known(*idle_s, **options):
 
 
 def test_idle_times_are_counted_by_bin_and_those_past_the_range_apart():
-    times = known(0, 59.9, 60, 150, 4 * 3600, 5 * 3600)
+    times = known(10, 59.9, 60, 150, 4 * 3600, 5 * 3600)
     assert times.counts[:4] == (2, 1, 1, 0)
     assert (times.num_within, times.num_beyond, times.range_s) == (4, 2, 4 * 3600)
-    assert times.recent_s == (0, 59.9, 60, 150, 4 * 3600, 5 * 3600)
-    assert len(known(*range(20)).recent_s) == 8
+    assert times.recent_s == (10, 59.9, 60, 150, 4 * 3600, 5 * 3600)
+    assert len(known(*range(20, 40)).recent_s) == 8
+
+
+def test_gaps_within_a_burst_are_no_idle_times_and_hide_no_pause():
+    assert known(0, 1, 9.99) == IdleTimes()
+    kept = plan(known(*[*[0.1] * 500, 605] * 20))
+    assert kept == plan(known(*[605] * 20))
 
 
 def test_without_a_pattern_it_is_kept_for_the_whole_range():
     assert plan(IdleTimes()) == KeepAlive(0.0, 4 * 3600)
     assert plan(known(120)) == KeepAlive(0.0, 4 * 3600)
-    even = known(*(bin_index * 60 + 1 for bin_index in range(240)))
+    even = known(*(bin_index * 60 + 11 for bin_index in range(240)))
     assert variation(even.counts) == 0
     assert plan(even) == KeepAlive(0.0, 4 * 3600)
 
@@ -29,7 +35,8 @@ def test_without_a_pattern_it_is_kept_for_the_whole_range():
 def test_a_pattern_lets_it_go_and_warms_it_just_before_its_usual_return():
     kept = plan(known(*[605] * 20))  # always in the eleventh minute
     assert kept == KeepAlive(pytest.approx(0.9 * 600), pytest.approx(1.1 * 660))
-    assert not kept.wants_warm(0)
+    assert kept.wants_warm(9.9), "the burst may go on"
+    assert not kept.wants_warm(10)
     assert not kept.wants_warm(539)
     assert kept.wants_warm(540.1)
     assert kept.wants_warm(725)
@@ -50,9 +57,10 @@ def test_what_mostly_returns_beyond_the_range_is_forecast():
 @pytest.mark.parametrize(
     ("kept", "idle_s", "change_s"),
     [
-        (KeepAlive(0.0, 60.0), 0.0, 60.0),
+        (KeepAlive(0.0, 60.0), 10.0, 60.0),
         (KeepAlive(0.0, 60.0), 60.0, None),
-        (KeepAlive(30.0, 60.0), 0.0, 30.0),
+        (KeepAlive(30.0, 60.0), 0.0, 10.0),
+        (KeepAlive(30.0, 60.0), 10.0, 30.0),
         (KeepAlive(30.0, 60.0), 30.0, 60.0),
     ],
 )

@@ -4,7 +4,8 @@ import pytest
 
 from faas.platform.instances import Instance, State
 from faas.platform.logs import LogFile
-from faas.platform.loop import ScalingLoop, scaling_settings
+from faas.platform.autoscaler import scaling_settings
+from faas.platform.loop import ScalingLoop
 from faas.preparation import Description, EndpointRecord, Origin, Preparation
 
 
@@ -356,7 +357,7 @@ def test_what_calls_imported_is_told_once(bench):
 
 
 def test_the_mapping_to_knatives_settings():
-    settings = scaling_settings(description(target_inputs=8, scaledown_window_s=90.0, min_instances=1))
+    settings = scaling_settings(description(target_inputs=8, max_inputs=16, scaledown_window_s=90.0, min_instances=1))
     assert (settings.total, settings.utilization, settings.target_burst_capacity) == (8.0, 1.0, -1)
     assert (settings.stable_window_s, settings.retention_s) == (60, 30.0)
     assert (settings.min_scale, settings.max_scale, settings.initial_scale) == (1, 3, 0)
