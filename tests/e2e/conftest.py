@@ -35,6 +35,9 @@ class Box:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return faas(*arguments, home=self.home)
 
+    def popen(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(_command(*arguments), env=environ(self.home), stderr=subprocess.PIPE, text=True)
+
     def listed(self, what: str) -> list[dict]:
         return json.loads(self.run(what, "--json").stdout)
 
@@ -49,15 +52,20 @@ def environ(home: Path) -> dict[str, str]:
     return {**os.environ, "FAAS_HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
 
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "faas.cli.main", *arguments]
+
+
 def faas(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "faas.cli.main", *arguments]
-    return subprocess.run(command, env=environ(home), capture_output=True, text=True, timeout=START_S, check=False)
+    return subprocess.run(
+        _command(*arguments), env=environ(home), capture_output=True, text=True, timeout=START_S, check=False
+    )
 
 
 def bring_up(home: Path, *arguments: str) -> Box:
     """Start `faas up` and wait until it is ready. Its output goes to HOME/up.log."""
     home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-P", "-m", "faas.cli.main", "up", *arguments, "--port", "0"]
+    command = _command("up", *arguments, "--port", "0")
     with (home / "up.log").open("w") as log:
         process = subprocess.Popen(
             command, env=environ(home), stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True
