@@ -11,16 +11,41 @@ import fcntl
 import socket
 import termios
 
-from faas.platform.breaker import Caller, Endpoint
+from faas.platform.breaker import Caller, Connection, Endpoint
 
 _RECEIVE_BYTES = 64 * 1024
 _MAX_PIECES = 16
+
+
+def begin(caller: Caller, endpoint: Endpoint, data: bytes, loop: asyncio.AbstractEventLoop) -> tuple[Connection, int]:
+    """Send the beginning of a request over an idle connection, or a new one where none is still open.
+
+    Return the connection, and how many were found closed before. Raises OSError where none can be had; not one byte has
+    left then.
+    """
+    num_stale, idle = 0, endpoint.idle
+    while idle:
+        back = idle.pop()
+        try:
+            back.begin(caller, data)
+            return back, num_stale
+        except OSError:
+            back.close()
+            num_stale += 1
+    back = BackConnection(endpoint, loop)
+    try:
+        back.begin(caller, data)
+    except BaseException:
+        back.close()
+        raise
+    return back, num_stale
 
 
 class BackConnection:
     """One connection to `endpoint`, idle while it has no `caller`. Opening it raises OSError."""
 
     __slots__ = (
+        "_is_open",
         "_loop",
         "_out",
         "_sock",
@@ -39,6 +64,7 @@ class BackConnection:
         self.is_congested = False
         self.is_paused = False
         self._write_failed = False
+        self._is_open = True
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._sock.setblocking(False)
@@ -80,13 +106,13 @@ class BackConnection:
 
     def pause(self) -> None:
         """Read no more for now."""
-        if not self.is_paused and self._sock.fileno() >= 0:
+        if not self.is_paused and self._is_open:
             self.is_paused = True
             self._loop.remove_reader(self._sock)
 
     def resume(self) -> None:
         """Read again."""
-        if self.is_paused and self._sock.fileno() >= 0:
+        if self.is_paused and self._is_open:
             self.is_paused = False
             self._loop.add_reader(self._sock, self._readable)
 
@@ -103,12 +129,13 @@ class BackConnection:
     def close(self) -> None:
         """Close it at once; who uses it hears nothing more."""
         self.caller = None
-        if self._sock.fileno() < 0:
+        if not self._is_open:
             return
         if not self.is_paused:
             self._loop.remove_reader(self._sock)
         if self.is_congested:
             self._loop.remove_writer(self._sock)
+        self._is_open = False
         self._sock.close()
         self.endpoint.connections.discard(self)
 
@@ -117,7 +144,7 @@ class BackConnection:
         if self.is_paused:
             return  # it has answered; the end of that comes when its client reads on
         self._readable()  # what it sent before, the end, or a reset: then it had not read all of the request
-        if self._sock.fileno() < 0:
+        if not self._is_open:
             return
         unread = array.array("i", [0])
         with contextlib.suppress(OSError):  # not every system knows it of such a socket
@@ -151,7 +178,7 @@ class BackConnection:
         socket a last time.
         """
         for _ in range(_MAX_PIECES):
-            if self.is_paused or self._sock.fileno() < 0:
+            if self.is_paused or not self._is_open:
                 return
             try:
                 data = self._sock.recv(_RECEIVE_BYTES)

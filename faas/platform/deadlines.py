@@ -47,16 +47,13 @@ class Line:
             call.overdue()
 
 
-class Deadlines:
-    """The lines of an activator."""
+class Deadlines(dict[float, Line]):
+    """The lines of an activator, by the seconds that each of their calls has; made when they are asked for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
         self._loop = loop
-        self._lines: dict[float, Line] = {}
 
-    def of(self, most_s: float) -> Line:
-        """The line of those that have `most_s`."""
-        line = self._lines.get(most_s)
-        if line is None:
-            line = self._lines[most_s] = Line(self._loop, most_s)
+    def __missing__(self, most_s: float) -> Line:
+        line = self[most_s] = Line(self._loop, most_s)
         return line

@@ -4,13 +4,13 @@ import errno
 from dataclasses import replace
 
 from faas.errors import DeadlineExceeded, FaasError, QueueFull, Unavailable
-from faas.platform.back import BackConnection
+from faas.platform.back import begin
 from faas.platform.breaker import Capacity, Connection, Endpoint
 from faas.platform.client_side import ClientSide
 from faas.platform.deadlines import Line
 from faas.platform.hold import Hold
 from faas.platform.request_head import RequestHead
-from faas.platform.response import ResponseReader
+from faas.platform.response import ResponseReader, is_plain
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, WireError
 from faas.server.problem import Problem
@@ -48,7 +48,6 @@ class Exchange:
     )
 
     _capacity: Capacity  # set when it starts, unless it concerns no function
-    _reader: ResponseReader  # set with the first connection to an instance
 
     def __init__(self, front: ClientSide, head: RequestHead, body: bytes, is_complete: bool) -> None:
         self.head = head
@@ -68,6 +67,7 @@ class Exchange:
         self._is_over = False
         self._hold: Hold | None = None  # made when it first has to wait
         self._line: Line | None = None  # where an instance's time for it runs
+        self._reader: ResponseReader | None = None  # of an answer that does not come whole
         self._tries = 0
 
     # The client's side.
@@ -151,14 +151,16 @@ class Exchange:
         self._endpoint = endpoint
         front, head, hold, capacity = self._front, self.head, self._hold, self._capacity
         data = head.encode(self._path, self._body, self.request_id, None if hold is None else hold.held)
-        back = self._sent(endpoint, data)
-        if back is None:
+        try:
+            back, num_stale = begin(self, endpoint, data, front.loop)
+        except OSError as error:
+            self._no_connection(error)
             return
         self._back = back
+        capacity.counts.retried += num_stale
         if capacity.call_s is not None:
-            line = self._line = front.deadlines.of(capacity.call_s)
+            line = self._line = front.deadlines[capacity.call_s]
             line.begin(self)
-        self._reader = ResponseReader(head.method == b"HEAD", bool(head.upgrade))
         self._may_replay = len(data) <= _MAX_REPLAY_BYTES
         if not self._may_replay:
             self._forget_body()
@@ -166,25 +168,6 @@ class Exchange:
             back.pause()
         if back.is_congested or not front.is_reading:
             front.flow()
-
-    def _sent(self, endpoint: Endpoint, data: bytes) -> Connection | None:
-        """Send `data` over an idle connection, or a new one where none is still open; None where none can be had."""
-        while True:
-            is_new = not endpoint.idle
-            try:
-                back = BackConnection(endpoint, self._front.loop) if is_new else endpoint.idle.pop()
-            except OSError as error:
-                self._no_connection(error)
-                return None
-            try:
-                back.begin(self, data)
-                return back
-            except OSError as error:  # not a byte of the request has left
-                back.close()
-                if is_new:
-                    self._no_connection(error)
-                    return None
-                self._capacity.counts.retried += 1
 
     def _no_connection(self, error: OSError) -> None:
         capacity, endpoint = self._capacity, self._endpoint
@@ -214,12 +197,19 @@ class Exchange:
 
     def received(self, data: bytes) -> None:
         """Bytes of the answer."""
-        reader, front = self._reader, self._front
+        head, front, reader = self.head, self._front, self._reader
+        if reader is None:
+            self._may_replay = False
+            may_pass = self.is_complete and head.keep_alive and not front.must_close and head.method != b"HEAD"
+            if may_pass and is_plain(data):
+                front.send(data)
+                self._finish(keep_back=True)
+                return
+            reader = self._reader = ResponseReader(is_head=head.method == b"HEAD", may_upgrade=bool(head.upgrade))
         if not reader.status:
-            self._forget_body()
-            self._closes = not self.is_complete or not self.head.keep_alive or front.must_close
+            self._closes = not self.is_complete or not head.keep_alive or front.must_close
         try:
-            out = reader.feed(data, self._closes)
+            out = reader.feed(data, close=self._closes)
         except WireError as error:
             self._broken(error.detail)
             return
@@ -227,7 +217,7 @@ class Exchange:
             front.send(out)
             self.has_answered = reader.status != b""
         if reader.is_done:
-            self._finish()
+            self._finish(keep_back=reader.is_reusable and self.is_complete)
         elif reader.is_upgraded and not self.is_tunnel:
             self.is_tunnel = True
             self._end_time()
@@ -237,9 +227,9 @@ class Exchange:
         """The instance is gone before the answer was complete."""
         reader = self._reader
         self._back = None
-        if reader.is_upgraded or (reader.ends_with_connection and not unread):
+        if reader is not None and (reader.is_upgraded or (reader.ends_with_connection and not unread)):
             self._closes = True
-            self._finish()
+            self._finish(keep_back=False)
         elif unread and self._may_replay:
             self._try_again("the instance closed the connection without reading the request")
         else:
@@ -261,11 +251,11 @@ class Exchange:
 
     # Its end.
 
-    def _finish(self) -> None:
+    def _finish(self, *, keep_back: bool) -> None:
         """The answer is complete."""
         if self._endpoint is not None:
             self._endpoint.num_answered += 1
-        self._end(keep_back=self._reader.is_reusable and self.is_complete)
+        self._end(keep_back=keep_back)
         self._front.done(close=self._closes)
 
     def _broken(self, detail: str) -> None:

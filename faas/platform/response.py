@@ -9,6 +9,8 @@ import re
 from faas.platform.chunks import ChunkScanner
 from faas.platform.wire import MAX_HEAD_BYTES, WireError
 
+_STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})[ \r]")
+_FINAL = re.compile(rb"HTTP/1\.1 (?!204|304)[2-9][0-9]{2}[ \r]")
 _FRAMING = re.compile(  # in a head in lower case
     rb"\r\n(?=[ctkpu])(content-length|transfer-encoding|connection|keep-alive|proxy-connection|upgrade)[ \t]*:"
     rb"[ \t]*([^\r\n]*)"
@@ -16,6 +18,22 @@ _FRAMING = re.compile(  # in a head in lower case
 _HOP = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"upgrade"))
 _MAX_DIGITS = 18
 _UNTIL_CLOSE = -1
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether `data` is a whole answer that goes on as it came and leaves its connection fit for the next: most are.
+
+    Not so for an answer to a HEAD request. Of the rest, ResponseReader knows what to do.
+    """
+    started = _FINAL.match(data)
+    if started is None:
+        return False
+    end = data.find(b"\r\n\r\n") + 4
+    framing = _FRAMING.findall(data[:end].lower())
+    if len(framing) != 1:
+        return False
+    [(name, value)] = framing
+    return name == b"content-length" and value.isdigit() and len(value) <= _MAX_DIGITS and len(data) == end + int(value)
 
 
 class ResponseReader:
@@ -37,7 +55,7 @@ class ResponseReader:
         "status",
     )
 
-    def __init__(self, is_head: bool, may_upgrade: bool) -> None:
+    def __init__(self, *, is_head: bool, may_upgrade: bool) -> None:
         self._is_head = is_head
         self._may_upgrade = may_upgrade
         self._head = b""  # as far as it has arrived
@@ -53,7 +71,7 @@ class ResponseReader:
         """Whether only the end of the connection ends the answer."""
         return self._left == _UNTIL_CLOSE
 
-    def feed(self, data: bytes, close: bool) -> bytes:
+    def feed(self, data: bytes, *, close: bool) -> bytes:
         """What goes on to the client. `close` adds `Connection: close` to the head. Raises WireError.
 
         What follows the end of the answer is nobody's: it is dropped, and the connection is not reusable.
@@ -72,23 +90,18 @@ class ResponseReader:
                 return out
             out += self._take_head(data[:end], close)
             data = data[end:]
-        if not data:
-            return out
-        if len(data) == self._left:  # the whole of a short body
-            self._left, self.is_done = 0, True
-            return out + data
-        return out + self._body(data)
+        return out + self._body(data) if data else out
 
     def _take_head(self, head: bytes, close: bool) -> bytes:
-        version, code = head[:9], head[9:12]
-        is_known = version in (b"HTTP/1.1 ", b"HTTP/1.0 ") and head[12:13] in (b" ", b"\r")
-        if not is_known or not code.isdigit() or code < b"100":
+        started = _STATUS.match(head)
+        if started is None:
             raise WireError(502, "the instance sent an answer that is not HTTP/1.1")
+        minor, code = started.groups()
         if code == b"101":
             return self._change_protocol(head)
         if code < b"200":
             return head
-        self.is_reusable = version == b"HTTP/1.1 "
+        self.is_reusable = minor == b"1"
         framing = _FRAMING.findall(head.lower())
         if len(framing) == 1 and framing[0][0] == b"content-length":
             self._left = _length(framing[0][1])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faas.platform.response import ResponseReader
+from faas.platform.response import ResponseReader, is_plain
 from faas.platform.wire import WireError
 
 
@@ -171,3 +171,82 @@ def test_any_pieces(raw: bytes, data: st.DataObject) -> None:
         at_once.is_done,
         at_once.is_reusable,
     )
+
+
+@pytest.mark.parametrize(
+    "interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"]
+)
+def test_an_interim_answer_by_itself_does_not_end_the_answer(interim: bytes) -> None:
+    reader = ResponseReader(is_head=False, may_upgrade=False)
+    assert reader.feed(interim, close=False) == interim
+    assert (reader.is_done, reader.status) == (False, b"")
+    rest = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx"
+    assert reader.feed(rest, close=False) == rest
+    assert (reader.is_done, reader.is_reusable) == (True, True)
+
+
+def test_a_granted_upgrade_by_itself_does_not_end_the_answer() -> None:
+    reader = ResponseReader(is_head=False, may_upgrade=True)
+    reader.feed(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n", close=False)
+    assert (reader.is_done, reader.is_upgraded) == (False, True)
+    assert reader.feed(b"\x81\x01x", close=False) == b"\x81\x01x"
+
+
+@pytest.mark.parametrize(
+    "line", [b"HTTP/1.1 20 OK", b"HTTP/1.1 099 OK", b"HTTP/1.1 200OK", b"HTTP/2.0 200 OK", b"HTTP/1.1 2x0 OK"]
+)
+def test_a_status_line_of_another_kind_is_refused(line: bytes) -> None:
+    with pytest.raises(WireError, match=r"not HTTP/1\.1"):
+        ResponseReader(is_head=False, may_upgrade=False).feed(line + b"\r\n\r\n", close=False)
+
+
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nContent-Length: 3\r\nserver-timing: x\r\n\r\nabc"
+
+
+@pytest.mark.parametrize("plain", [WHOLE, WHOLE.replace(b"200 OK", b"503"), WHOLE.replace(b"200 OK", b"404 ")])
+def test_a_whole_answer_with_a_length_and_nothing_of_this_hop_is_plain(plain: bytes) -> None:
+    assert is_plain(plain)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b"",
+        WHOLE[:30],
+        WHOLE[:-1],
+        WHOLE + b"d",
+        WHOLE.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        WHOLE.replace(b"200 OK", b"100 Continue"),
+        WHOLE.replace(b"200 OK", b"101 Switching Protocols"),
+        WHOLE.replace(b"200 OK", b"204 No Content"),
+        WHOLE.replace(b"200 OK", b"304 Not Modified"),
+        WHOLE.replace(b"Length: 3", b"Length: +3"),
+        WHOLE.replace(b"Length: 3", b"Length: " + b"0" * 18 + b"3"),
+        WHOLE.replace(b"Content-Length: 3\r\n", b""),
+        *(
+            WHOLE.replace(b"server-timing: x", line)
+            for line in (
+                b"Connection: close",
+                b"connection : keep-alive",
+                b"Keep-Alive: timeout=5",
+                b"Transfer-Encoding: chunked",
+                b"content-length: 3",
+                b"content-length: 4",
+                b"Upgrade: h2c",
+            )
+        ),
+    ],
+)
+def test_every_other_answer_is_not(other: bytes) -> None:
+    assert not is_plain(other)
+
+
+@given(
+    st.lists(st.sampled_from([b"Content-Length: 3\r\n", b"Connection: close\r\n", b"x: y\r\n", b"\r\n", b"abc", b"a"]))
+)
+def test_what_is_plain_the_reader_passes_on_as_it_came(parts: list[bytes]) -> None:
+    data = b"HTTP/1.1 200 OK\r\n" + b"".join(parts)
+    if is_plain(data):
+        reader = ResponseReader(is_head=False, may_upgrade=False)
+        assert reader.feed(data, close=False) == data
+        assert (reader.is_done, reader.is_reusable) == (True, True)
