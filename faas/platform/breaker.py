@@ -58,7 +58,17 @@ class Connection(Protocol):
 class Endpoint:
     """An instance as the activator sees it: the path of its socket, what is in flight, and the connections to it."""
 
-    __slots__ = ("_drained", "address", "connections", "idle", "in_flight", "is_retired", "limit", "num_answered")
+    __slots__ = (
+        "_drained",
+        "address",
+        "connections",
+        "failure",
+        "idle",
+        "in_flight",
+        "is_retired",
+        "limit",
+        "num_answered",
+    )
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -66,6 +76,7 @@ class Endpoint:
         self.in_flight = 0
         self.num_answered = 0  # whole answers that came from it
         self.is_retired = False
+        self.failure = ""  # why it ends, where that is known before its connections do
         self.idle: list[Connection] = []  # the last used last
         self.connections: set[Connection] = set()
         self._drained: Callable[[], object] | None = None

@@ -233,7 +233,8 @@ class Exchange:
         elif unread and self._may_replay:
             self._try_again("the instance closed the connection without reading the request")
         else:
-            self._broken("the instance went away before it had answered")
+            assert self._endpoint is not None
+            self._broken(self._endpoint.failure or "the instance went away before it had answered")
 
     def drained(self) -> None:
         """The instance has caught up with the request body."""

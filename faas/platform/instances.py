@@ -20,6 +20,8 @@ from faas import instance as process
 from faas import settings
 from faas.clock import Clock, monotonic
 from faas.platform import logs
+from faas.platform.guard import Guard
+from faas.platform.limits import Life
 from faas.preparation import Preparation
 from faas.revision import Revision
 from warmpool import cpu
@@ -90,6 +92,7 @@ class Launcher:
         self._sockets = sockets
         self._platform_socket = platform_socket
         self._clock = clock
+        self._guard = Guard(clock)
         self._num_cpus = cpu.read_threads_per_worker(cpu.find_quota_files(), 1)
         self._ids = itertools.count(1)
 
@@ -125,7 +128,8 @@ class Launcher:
         output: asyncio.BaseTransport | None = None
         try:
             ours, theirs = socket.socketpair()
-            with theirs, _listening(made.address) as listen:
+            with contextlib.ExitStack() as ours_until_used, theirs, _listening(made.address) as listen:
+                ours_until_used.enter_context(ours)
                 output, writer = await logs.capture(log, made.id)
                 try:
                     request = self._request(made, preparation)
@@ -134,9 +138,15 @@ class Launcher:
                     made.worker = await self._pool.take(environment(preparation), request)
                 finally:
                     os.close(writer)
+                ours_until_used.pop_all()
             made.how = made.worker.how
-            await self._listen(made, ours, changed)
-            made.status = await made.worker.wait()
+            description = preparation.description
+            held = _Held(made, log, changed)
+            with self._guard.guarding(
+                made.worker.pid, held, memory_bytes=description.memory_bytes, cpu=description.cpu
+            ):
+                await self._listen(made, ours, changed)
+                made.status = await made.worker.wait()
         except (OSError, WarmpoolError) as error:
             made.failure = f"cannot be started: {error}"
         finally:
@@ -191,6 +201,35 @@ class Launcher:
             env={**description.env, settings.PLATFORM_SOCKET: str(self._platform_socket)},
             num_workers=max(1, int(self._num_cpus / description.cpu)),
         )
+
+
+class _Held:
+    """An instance as it is held to its limits."""
+
+    def __init__(self, made: Instance, log: logs.LogFile, changed: OnChange) -> None:
+        self._made = made
+        self._log = log
+        self._changed = changed
+
+    def life(self, now: float) -> Life | None:
+        """See `Guarded`."""
+        made = self._made
+        return None if made.ready_at is None else Life(made.ready_at - made.ordered_at, now - made.ready_at)
+
+    def end(self, why: str) -> None:
+        """See `Guarded`. Its callers are told why, so that is known before it ends."""
+        made = self._made
+        made.failure = why
+        self._changed(made)
+        if made.worker is not None:
+            made.worker.kill(signal.SIGKILL)
+
+    def renew(self, why: str) -> None:
+        """See `Guarded`."""
+        if self._made.state is State.READY:
+            self._log.write(self._made.id, f"faas: {why}")
+            self._made.state = State.DRAINING
+            self._changed(self._made)
 
 
 def _let_go(made: Instance) -> None:
