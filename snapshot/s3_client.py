@@ -126,6 +126,21 @@ class S3Client:
         found = [one for page in self._pages(prefix) for one in page.get("Contents", ())]
         return [(str(one["Key"])[len(prefix) :], now - one["LastModified"].timestamp()) for one in found]
 
+    def etags(self, prefix: str) -> list[tuple[str, str]]:
+        """What follows `prefix` in the keys of all objects, and what changes when they do: their ETags and times."""
+        found = [one for page in self._pages(prefix) for one in page.get("Contents", ())]
+        return [
+            (str(one["Key"])[len(prefix) :], f"{one.get('ETag', '')} {one['Size']} {one['LastModified'].timestamp()}")
+            for one in found
+        ]
+
+    def download(self, key: str, path: Path) -> None:
+        """Read an object into a file, in parallel parts where it is large."""
+        config = TransferConfig(
+            multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=_NUM_STREAMS
+        )
+        self._call(key, lambda client: client.download_file(self.bucket, key, str(path), Config=config))
+
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; what is not there is as good as removed."""
         for begin in range(0, len(keys), _MAX_DELETED):

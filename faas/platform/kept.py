@@ -2,6 +2,7 @@
 
     ROOT/code/DIGEST/        the folder of the target: the user's sources as they were, links to all that lies beside
                              them; named by what the sources are and where they were
+    ROOT/bundles/DIGEST/     a bundle that came from elsewhere, whole, named by its content
     ROOT/snapshots/DIGEST/   hard links to the files of a snapshot, so that no pruning of its store takes them
 
 A rollback, or an instance that starts late, so runs what was deployed, whatever the user's files hold by then.
@@ -20,6 +21,7 @@ from blake3 import blake3
 
 from faas.errors import NotPrepared, PlatformError
 from faas.modules import OURS
+from faas.platform import bundles
 from faas.preparation import Preparation, file_digest
 from faas.targets import Target
 from snapshot.s3_address import is_s3 as is_remote
@@ -36,6 +38,8 @@ class Kept:
     def __init__(self, root: Path) -> None:
         self._code = root / "code"
         self._snapshots = root / "snapshots"
+        self._bundles = root / "bundles"
+        self._taken: list[Path] = []
 
     def keep(self, preparation: Preparation) -> Preparation:
         """Return the same, to be run from copies.
@@ -53,6 +57,33 @@ class Kept:
         except OSError as error:
             raise PlatformError(f"cannot keep what {preparation.name} runs from: {error}") from None
 
+    def take_bundle(self, copy: Callable[[Path], None]) -> Path:
+        """Return the folder of a bundle whose files `copy` puts there. It stays until it is released, and then while a
+        revision runs from it.
+
+        Raises:
+            BundleError: it is not whole.
+            OSError: it cannot be written. What `copy` raises.
+        """
+        self._bundles.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self._bundles))
+        self._taken.append(staging)
+        try:
+            copy(staging)
+            bundles.read(staging)
+            folder = self._bundles / bundles.content_digest(staging)[:_DIGEST_LENGTH]
+            self._taken.append(folder)
+            if not folder.is_dir():
+                staging.rename(folder)
+            return folder
+        finally:
+            self._taken.remove(staging)
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def release_bundle(self, folder: Path) -> None:
+        """Let a bundle's folder go, unless a revision runs from it."""
+        self._taken.remove(folder)
+
     def missing(self, preparation: Preparation) -> str | None:
         """Return why a revision cannot run any more, or None while it can."""
         if preparation.code is not None and not Path(preparation.code.rpartition(":")[0]).exists():
@@ -62,12 +93,15 @@ class Kept:
     def keep_only(self, preparations: Iterable[Preparation]) -> None:
         """Remove what none of these runs from, and what a process that was killed has left."""
         used = list(preparations)
-        for folder in (self._code, self._snapshots):
+        for folder in (self._code, self._snapshots, self._bundles):
             for path in folder.glob("*"):
-                if not any(_is_below(path, one.code) or _is_below(path, one.snapshot) for one in used):
+                is_used = any(_is_below(path, one.code) or _is_below(path, one.snapshot) for one in used)
+                if not is_used and path not in self._taken:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _keep_code(self, preparation: Preparation) -> str | None:
+        if _is_below(self._bundles, preparation.runs):
+            return preparation.runs
         target = Target.of(preparation.description.target)
         sources = {
             Path(path).relative_to(target.folder): digest

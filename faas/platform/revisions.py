@@ -52,13 +52,14 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     """All that a platform remembers of one function.
 
     `deployments` are in the order of their numbers. `traffic` adds up to 100, or is empty where no revision gets calls
-    that carry no tag. `tags` leads from tags to ids.
+    that carry no tag. `tags` leads from tags to ids. `bundle` names the bundle that it came with, where it did.
     """
 
     name: str
     deployments: tuple[Deployment, ...] = ()
     traffic: tuple[Share, ...] = ()
     tags: dict[str, str] = {}
+    bundle: str | None = None
 
     @property
     def latest(self) -> Deployment | None:
