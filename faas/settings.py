@@ -6,10 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from faas.errors import SettingError
 from faas.quantities import parse_bytes
-from faas.spec import LOAD_MODES, LoadMode
+from faas.spec import KEEP_ALIVE_MODES, LOAD_MODES, KeepAliveMode, LoadMode
+
+_T = TypeVar("_T")
 
 HOME = "FAAS_HOME"
 URL = "FAAS_URL"
@@ -19,6 +22,9 @@ DEBUG = "FAAS_DEBUG"
 NUM_THREADS = "OMP_NUM_THREADS"
 SNAPSHOT_CACHE_BYTES = "FAAS_SNAPSHOT_CACHE_BYTES"
 SNAPSHOT_LOAD = "FAAS_SNAPSHOT_LOAD"
+MEMORY = "FAAS_MEMORY"
+KEEP_ALIVE = "FAAS_KEEP_ALIVE"
+SCALE_TO_ZERO_GRACE = "FAAS_SCALE_TO_ZERO_GRACE_S"
 SNAPSHOT_DIR = "FAAS_SNAPSHOT_DIR"
 SNAPSHOT_URI = "FAAS_SNAPSHOT_URI"
 
@@ -36,6 +42,8 @@ class Settings:
     S3 of a function that has none here.
     `num_threads` is what a thawed onnxruntime session gets, which does not read OMP_NUM_THREADS itself; None: its own
     choice.
+    `memory_bytes` is what a platform may hold; None: a share of the machine's. `keep_alive` is how idle functions are
+    kept warm there, whatever they say; None leaves it to them. `scale_to_zero_grace_s` is Knative's grace before zero.
     """
 
     home: Path
@@ -48,11 +56,19 @@ class Settings:
     num_threads: int | None = None
     snapshot_dir: Path | None = None
     snapshot_uri: str | None = None
+    memory_bytes: int | None = None
+    keep_alive: KeepAliveMode | None = None
+    scale_to_zero_grace_s: float = 0.0
 
     @property
     def snapshots(self) -> Path:
         """The folder of the local snapshot store."""
         return self.snapshot_dir or self.home / "snapshots"
+
+    @property
+    def environments(self) -> Path:
+        """The folder of the environments of functions with requirements that this interpreter does not meet."""
+        return self.home / "environments"
 
     @property
     def logs(self) -> Path:
@@ -74,6 +90,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     home = environ.get(HOME) or _user_data()
     budget = environ.get(SNAPSHOT_CACHE_BYTES, "").strip()
     folder = environ.get(SNAPSHOT_DIR)
+    memory = environ.get(MEMORY, "").strip()
     return Settings(
         home=Path(home).expanduser().absolute(),
         url=environ.get(URL) or None,
@@ -81,7 +98,10 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         lame_duck_s=_seconds(environ, LAME_DUCK),
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
         num_threads=_num_threads(environ),
-        snapshot_load=_load_mode(environ),
+        snapshot_load=_one_of(environ, SNAPSHOT_LOAD, LOAD_MODES),
+        memory_bytes=parse_bytes(memory, MEMORY) if memory else None,
+        keep_alive=_one_of(environ, KEEP_ALIVE, KEEP_ALIVE_MODES),
+        scale_to_zero_grace_s=_seconds(environ, SCALE_TO_ZERO_GRACE),
         snapshot_dir=Path(folder).expanduser().absolute() if folder else None,
         snapshot_uri=_snapshot_uri(environ),
         snapshot_cache_bytes=parse_bytes(budget, SNAPSHOT_CACHE_BYTES) if budget else None,
@@ -107,13 +127,13 @@ def _snapshot_uri(environ: Mapping[str, str]) -> str | None:
     return text or None
 
 
-def _load_mode(environ: Mapping[str, str]) -> LoadMode | None:
-    text = environ.get(SNAPSHOT_LOAD, "").strip()
-    for mode in LOAD_MODES:
-        if text == mode:
-            return mode
+def _one_of(environ: Mapping[str, str], name: str, choices: tuple[_T, ...]) -> _T | None:
+    text = environ.get(name, "").strip()
+    for choice in choices:
+        if text == choice:
+            return choice
     if text:
-        raise SettingError(f"{SNAPSHOT_LOAD}={text!r}: must be one of {', '.join(LOAD_MODES)}")
+        raise SettingError(f"{name}={text!r}: must be one of {', '.join(map(str, choices))}")
     return None
 
 

@@ -15,7 +15,7 @@ from faas.cli import port as ports
 from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.platform.main import run
-from faas.spec import LOAD_MODES
+from faas.spec import KEEP_ALIVE_MODES, LOAD_MODES
 
 
 @click.command()
@@ -27,6 +27,12 @@ from faas.spec import LOAD_MODES
     type=click.Choice(LOAD_MODES),
     help="How snapshots come into memory, whatever the functions say (env: FAAS_SNAPSHOT_LOAD).",
 )
+@click.option("--memory", metavar="SIZE", help="What all may take together, as 8Gi (env: FAAS_MEMORY).")
+@click.option(
+    "--keep-alive",
+    type=click.Choice(KEEP_ALIVE_MODES),
+    help="How long idle functions stay warm, whatever they say (env: FAAS_KEEP_ALIVE).",
+)
 @click.option("--detach", "-d", is_flag=True, help="Return once it is up, and leave it running.")
 @logs.option
 def command(
@@ -35,6 +41,8 @@ def command(
     port: int,
     store: Path | None,
     load: str | None,
+    memory: str | None,
+    keep_alive: str | None,
     detach: bool,
     log_format: str | None,
 ) -> int:
@@ -44,8 +52,8 @@ def command(
     What is missing is made ready first. Stop it with Ctrl-C or faas down; calls in flight are answered before it ends,
     unless it is told twice.
     """
-    if load is not None:
-        os.environ[settings.SNAPSHOT_LOAD] = load  # for all processes that this one starts
+    given = {settings.SNAPSHOT_LOAD: load, settings.MEMORY: memory, settings.KEEP_ALIVE: keep_alive}
+    os.environ.update({name: value for name, value in given.items() if value is not None})  # for all that this starts
     found = settings.read()
     record = address.read_record(found)
     if record is not None:

@@ -66,6 +66,10 @@ def _admit(_: ScalingLoop) -> None:
     """Refuse no start."""
 
 
+def _ignore() -> None:
+    """Nobody looks on."""
+
+
 class ScalingLoop:
     """Keeps one function at the number of instances that its load asks for. `run` it on the platform's event loop.
 
@@ -80,6 +84,7 @@ class ScalingLoop:
         log: LogFile,
         *,
         on_imported: Callable[[list[str]], None],
+        on_step: Callable[[], object] = _ignore,
         habit: Habit | None = None,
         admit: Callable[[ScalingLoop], str | None] = _admit,
         grace_s: float = 0.0,
@@ -103,6 +108,7 @@ class ScalingLoop:
         self._launcher = launcher
         self.log = log
         self._on_imported = on_imported
+        self._on_step = on_step
         self._clock = clock
         self._habit = habit
         self._admit = admit
@@ -129,6 +135,7 @@ class ScalingLoop:
         while True:
             self._changed.clear()
             wait_s = self.step(self._clock())
+            self._on_step()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._changed.wait()
@@ -181,10 +188,12 @@ class ScalingLoop:
         return sum(made.state is State.READY for made in self.instances)
 
     @property
-    def num_idle(self) -> int:
-        """Instances that are ready, have nothing to do, and may go without the function having too few."""
-        idle = sum(not endpoint.in_flight for endpoint in self.capacity.endpoints)
-        return max(0, min(idle, self.num_ready - self._least))
+    def idle(self) -> list[Instance]:
+        """Instances that are ready, have nothing to do, and could go without the function having too few."""
+        idle = [
+            made for made, endpoint in self._endpoints.items() if made.state is State.READY and not endpoint.in_flight
+        ]
+        return idle[: max(0, self.num_ready - self._least)]
 
     def evict(self, made: Instance) -> None:
         """Let an idle instance go; it is not replaced before the function is called again."""
@@ -342,7 +351,7 @@ class ScalingLoop:
     def _on_change(self, made: Instance) -> None:
         endpoint = self._endpoints.get(made)
         if made.failure is not None and endpoint is not None:
-            endpoint.failure = made.failure.splitlines()[0]
+            endpoint.failure = made.failure.splitlines()[-1]
         if made.state is State.READY and endpoint is None:
             self._ready(made)
         elif made.state is State.DRAINING:

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
+from faas.platform.autoscaler import scaling_settings
 from faas.platform.instances import Instance, State
 from faas.platform.logs import LogFile
-from faas.platform.autoscaler import scaling_settings
 from faas.platform.loop import ScalingLoop
 from faas.preparation import Description, EndpointRecord, Origin, Preparation
 

@@ -1,0 +1,213 @@
+"""The memory of a platform: looked at now and then, and held to a budget by letting go of what idles (`budget`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from faas.platform import budget, instances
+from faas.platform.budget import Holdings
+from faas.platform.eviction import GreedyDual, Idler
+from faas.platform.instances import Instance, State
+from faas.platform.loop import ScalingLoop
+from warmpool import memory
+from warmpool.environment import Environment
+from warmpool.memory import Memory
+from warmpool.pool import Held
+
+SETTLE_S = 1.0
+"""How long after a start to look: the instance has then answered whom it was started for, and taken what it takes."""
+LOOK_EVERY_S = 30.0
+"""How often to look while something runs and nothing starts."""
+MOST_LOOKING = 0.02
+"""The most of the time that looking may take: the kernel walks all pages for it, and 400 processes take a second."""
+
+_CGROUP = "/sys/fs/cgroup"
+_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
+
+
+class Zygotes(Protocol):
+    """The pool, as far as its memory goes; see `warmpool.pool.WarmPool`."""
+
+    async def sizes(self) -> list[Held]:
+        """Return what is held for each environment."""
+        ...
+
+    async def let_go(self, environment: Environment) -> bool:
+        """End an idle zygote."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """What idles, and how it is let go."""
+
+    idler: Idler
+    let_go: Callable[[], object]
+
+
+class MemoryKeeper:
+    """Holds what `loops` run, and the zygotes, to `budget_bytes`. Made on a running loop; `run` it there."""
+
+    def __init__(
+        self,
+        budget_bytes: int,
+        zygotes: Zygotes,
+        loops: Callable[[], Iterable[ScalingLoop]],
+        *,
+        read: Callable[[int], Memory] = memory.read,
+    ) -> None:
+        self.budget_bytes = budget_bytes
+        self._pool = zygotes
+        self._loops = loops
+        self._read = read
+        self._zygotes: dict[Environment, Held] = {}
+        self._seen: dict[Instance, Memory] = {}
+        self._most_alone: dict[str, int] = {}  # by revision
+        self._own_bytes = 0
+        self._dual = GreedyDual()
+        self._num_calls: dict[str, int] = {}
+        self._started = asyncio.Event()
+        self._letting_go: set[asyncio.Task[bool]] = set()
+
+    @property
+    def holdings(self) -> Holdings:
+        """What is held now, as far as it has been looked at, and as it is estimated beyond."""
+        living = [(loop, made) for loop in self._loops() for made in loop.instances if _holds(loop, made)]
+        held_bytes = self._own_bytes + sum(held.memory.pss_bytes for held in self._zygotes.values())
+        for loop, made in living:
+            seen = self._seen.get(made)
+            held_bytes += seen.pss_bytes if seen is not None else self._needed(loop)
+        return Holdings(
+            budget_bytes=self.budget_bytes,
+            held_bytes=held_bytes,
+            num_instances=len(living),
+            num_zygotes=len(self._zygotes),
+        )
+
+    def admit(self, asking: ScalingLoop) -> str | None:
+        """Let go of what idles, where there is no room for another instance; return why it cannot be had, or None."""
+        needed_bytes, holdings = self._needed(asking), self.holdings
+        if holdings.held_bytes + needed_bytes > holdings.budget_bytes / 2 or self._is_unknown(asking):
+            self._started.set()
+        if holdings.held_bytes + needed_bytes <= holdings.budget_bytes:
+            return None
+        candidates = self._candidates(asking)
+        idlers = {name: candidate.idler for name, candidate in candidates.items()}
+        going, self._dual = budget.make_room(holdings, needed_bytes, idlers, self._dual)
+        if going is None:
+            idle_bytes = sum(idler.num_bytes for idler in idlers.values())
+            return budget.refusal(asking.preparation.name, holdings, needed_bytes, idle_bytes)
+        for name in going:
+            candidates[name].let_go()
+        return None
+
+    async def run(self) -> None:
+        """Look at what is held, and let go of what is too much, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began_at = loop.time()
+            await self.look()
+            took_s = loop.time() - began_at
+            is_busy = any(one.instances for one in self._loops())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(LOOK_EVERY_S, took_s / MOST_LOOKING) if is_busy else None):
+                    await self._started.wait()
+            self._started.clear()
+            await asyncio.sleep(max(SETTLE_S, took_s / MOST_LOOKING))
+
+    async def look(self) -> None:
+        """Read what everything holds, and let go of what idles where it is more than the budget."""
+        living = [(loop, made) for loop in self._loops() for made in loop.instances if made.pid is not None]
+        self._zygotes = {held.environment: held for held in await self._pool.sizes()}
+        pids = [os.getpid(), *(made.pid or 0 for _, made in living)]
+        own, *found = await asyncio.to_thread(lambda: [self._read(pid) for pid in pids])
+        self._own_bytes = own.pss_bytes
+        self._seen = {}
+        for (loop, made), size in zip(living, found, strict=True):
+            if made.state is State.READY and size.pss_bytes:
+                self._seen[made] = size
+                revision = loop.preparation.revision
+                self._most_alone[revision] = max(size.private_bytes, self._most_alone.get(revision, 0))
+        candidates = self._candidates(None)
+        self._dual = self._dual.forgotten(self._dual.used_at.keys() - candidates.keys())
+        holdings = self.holdings
+        over_bytes = max(0, holdings.held_bytes - holdings.budget_bytes)
+        going, self._dual = self._dual.evict({name: one.idler for name, one in candidates.items()}, over_bytes)
+        for name in going:
+            candidates[name].let_go()
+
+    def _is_unknown(self, loop: ScalingLoop) -> bool:
+        return loop.preparation.revision not in self._most_alone
+
+    def _needed(self, loop: ScalingLoop) -> int:
+        """What another instance takes."""
+        preparation = loop.preparation
+        return budget.needed(preparation.state_bytes, self._most_alone.get(preparation.revision))
+
+    def _candidates(self, asking: ScalingLoop | None) -> dict[str, _Candidate]:
+        """Return what idles, by a name that stays its own.
+
+        For a further instance of a function none goes of one that has calls now: they would only take turns.
+        """
+        is_first = asking is None or not any(made.serves for made in asking.instances)
+        found: dict[str, _Candidate] = {}
+        for loop in self._loops():
+            if loop is not asking and (is_first or not loop.capacity.concurrency.current):
+                found.update(self._idle_instances(loop))
+        found.update(self._idle_zygotes(asking))
+        for name, candidate in found.items():
+            if self._num_calls.get(name) != candidate.idler.num_calls:
+                self._dual = self._dual.used(name)
+        self._num_calls = {name: candidate.idler.num_calls for name, candidate in found.items()}
+        return found
+
+    def _idle_instances(self, loop: ScalingLoop) -> Iterator[tuple[str, _Candidate]]:
+        for made in loop.idle:
+            seen, endpoint = self._seen.get(made), loop.endpoint_of(made)
+            if seen is not None and endpoint is not None and made.ready_at is not None:
+                idler = Idler(endpoint.num_answered, made.ready_at - made.ordered_at, seen.private_bytes)
+                yield made.id, _Candidate(idler, partial(loop.evict, made))
+
+    def _idle_zygotes(self, asking: ScalingLoop | None) -> Iterator[tuple[str, _Candidate]]:
+        needed = instances.environment(asking.preparation) if asking is not None else None
+        num_calls: Counter[Environment] = Counter()
+        for loop in self._loops():
+            num_calls[instances.environment(loop.preparation)] += loop.capacity.counts.requests
+        for environment, held in self._zygotes.items():
+            is_needed = needed is not None and environment in (needed, needed.base)
+            if not (held.num_workers or held.num_heirs or is_needed):
+                idler = Idler(num_calls[environment], held.start_s, held.memory.private_bytes)
+                yield f"zygote {hash(environment):x}", _Candidate(idler, partial(self._let_go, environment))
+
+    def _let_go(self, environment: Environment) -> None:
+        self._zygotes.pop(environment, None)
+        task = asyncio.ensure_future(self._pool.let_go(environment))
+        self._letting_go.add(task)
+        task.add_done_callback(self._letting_go.discard)
+
+
+def _holds(loop: ScalingLoop, made: Instance) -> bool:
+    """Whether an instance is to be counted: one that was told to end and has no more calls is as good as gone."""
+    endpoint = loop.endpoint_of(made)
+    return made.serves or (endpoint is not None and endpoint.in_flight > 0)
+
+
+def read_default_budget() -> int:
+    """Return the budget of a platform that was given none."""
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return budget.default_budget(machine_bytes, _group_limit())
+
+
+def _group_limit(mount: str = _CGROUP) -> int | None:
+    """Return the limit of the control group that a container sees as the topmost; None where there is none."""
+    for name in _LIMITS:
+        with contextlib.suppress(OSError, ValueError), open(os.path.join(mount, name)) as file:
+            return int(file.read())
+    return None
