@@ -12,25 +12,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from faas.errors import FaasError, PlatformError
+from faas.platform.local_server import LocalServer
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
 
-MAX_SOCKET_PATH_BYTES = 100
 LINES: Final = "application/x-ndjson"
 
 T = TypeVar("T")
@@ -214,57 +210,8 @@ def _json(value: Any) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves the process's signals to the platform."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
-
-
-class ControlServer:
-    """Serves a control interface on a Unix socket of mode 0600, which it makes and removes.
-
-    Raises:
-        PlatformError: the path is too long for a socket, or cannot be made one.
-    """
+class ControlServer(LocalServer):
+    """Serves the control interface of a platform on the Unix socket `path`. Raises what `LocalServer` raises."""
 
     def __init__(self, platform: Controlled, path: Path) -> None:
-        if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
-            raise PlatformError(
-                f"{path} is too long for a socket ({MAX_SOCKET_PATH_BYTES} bytes at most): "
-                "set FAAS_HOME to a shorter path"
-            )
-        self._path = path
-        self._socket = _private_socket(path)
-        config = uvicorn.Config(build(platform), log_config=None, access_log=False, lifespan="off")
-        config.timeout_graceful_shutdown = 1
-        self._server = _Server(config)
-
-    async def run(self) -> None:
-        """Serve until `stop`."""
-        try:
-            await self._server.serve(sockets=[self._socket])
-        finally:
-            self._path.unlink(missing_ok=True)
-
-    def stop(self) -> None:
-        """Make `run` return; streams that are open are cut after a second."""
-        self._server.should_exit = True
-
-
-def _private_socket(path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        made.bind(str(path))
-        made.listen()
-    except OSError as error:
-        made.close()
-        raise PlatformError(f"cannot make the control socket {path}: {error.strerror}; set FAAS_HOME") from None
-    finally:
-        os.umask(mask)
-    return made
+        super().__init__(build(platform), path)

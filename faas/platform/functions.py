@@ -44,6 +44,8 @@ class Workplace:
     pool: WarmPool
     launcher: Launcher
     progress: Progress
+    observe: Callable[[Hosted], object] = lambda _: None
+    """Called when something of a function may have changed."""
 
 
 class Functions:
@@ -255,7 +257,12 @@ class Functions:
         def learn(late: list[str]) -> None:
             self._learn(loop, late)
 
-        loop = ScalingLoop(preparation, self._workplace.launcher, log, on_imported=learn)
+        def stepped() -> None:
+            hosted = self.registry.get(preparation.name)
+            if hosted is not None:
+                self._workplace.observe(hosted)
+
+        loop = ScalingLoop(preparation, self._workplace.launcher, log, on_imported=learn, on_step=stepped)
         return loop
 
     def _learn(self, loop: ScalingLoop, late: list[str]) -> None:

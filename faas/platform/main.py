@@ -22,9 +22,13 @@ from faas.platform import rows
 from faas.platform.activator import Activator
 from faas.platform.control import ControlServer
 from faas.platform.functions import Functions, Workplace
-from faas.platform.instances import Launcher
+from faas.platform.hosted import Hosted
+from faas.platform.instances import Launcher, State
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
+from faas.platform.page.access import Access, is_loopback
+from faas.platform.page.history import History
+from faas.platform.page.server import PageServer
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare_each
 from faas.settings import Settings
@@ -50,7 +54,10 @@ class Platform:
         self._folder = _sockets_folder(settings)
         self._inner = self._folder / "platform"
         launcher = Launcher(self._pool, self._folder, platform_socket=self._inner)
-        self._functions = Functions(Workplace(settings, Preparations(store), self._pool, launcher, progress))
+        self._history = History()
+        self._functions = Functions(
+            Workplace(settings, Preparations(store), self._pool, launcher, progress, self._observe)
+        )
         self._activator = Activator(self._functions.registry)
         self._stopping = asyncio.Event()
         self._url = ""
@@ -65,9 +72,13 @@ class Platform:
                 return 1
             bound = await self._listen(host, port)
             control = ControlServer(self, self._settings.run / CONTROL_FILE)
-            serving = asyncio.ensure_future(control.run())
+            page = PageServer(self, self._history, self._folder / "page", Access(is_loopback(host)))
+            self._functions.registry.page = page.capacity
+            serving = asyncio.gather(control.run(), page.run())
             self._announce(host, bound)
             await self._stopping.wait()
+            self._functions.registry.page = None
+            page.stop()
             await self._bring_down()
             control.stop()
             await serving
@@ -113,6 +124,14 @@ class Platform:
         """Return what is known of each instance."""
         now = monotonic()
         return [rows.instance_row(made, now) for loop in self._functions.loops for made in loop.instances]
+
+    def addresses(self, name: str) -> dict[str, str]:
+        """Return the sockets of a function's instances that are ready, by their ids. Raises UnknownFunction."""
+        loops = self._functions.get(name).loops
+        return {made.id: made.address for loop in loops for made in loop.instances if made.state is State.READY}
+
+    def _observe(self, hosted: Hosted) -> None:
+        self._history.observe(hosted.name, hosted.loops, hosted.past)
 
     def log(self, name: str) -> LogFile:
         """Return a function's log. Raises UnknownFunction."""
@@ -210,6 +229,7 @@ class Platform:
             self._progress(f"{hosted.name} is at {self._url}/f/{hosted.name}/")
         if not self.functions():
             self._progress(f"no functions yet at {self._url}; faas deploy --local TARGET adds one")
+        self._progress(f"what they do is shown at {self._url}/-/")
 
     async def _bring_down(self) -> None:
         """Answer what is under way, then end the instances."""

@@ -17,6 +17,7 @@ from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem
 
 PREFIX = b"/f/"
+PAGE = b"/-/"
 _PROBES = (b"/livez", b"/readyz", b"/healthz")
 
 
@@ -28,6 +29,8 @@ class Registry:
         self._by_bytes: dict[bytes, Hosted] = {}
         self._by_tag: dict[bytes, tuple[Hosted, bytes]] = {}
         self.is_ready = False
+        self.page: Capacity | None = None
+        """The page's own server, where there is one."""
 
     def add(self, hosted: Hosted) -> None:
         """Take a function in."""
@@ -73,6 +76,8 @@ class Registry:
             return _target(hosted, path, of_host)
         if path in _PROBES:
             return self._probe(path, method)
+        if self.page is not None and (path.startswith(PAGE) or (path == b"/" and method in (b"GET", b"HEAD"))):
+            return Target(self.page, path)
         if path == b"/metrics":
             loops = [loop for hosted in self for loop in hosted.loops]
             return LocalAnswer(200, metrics.expose(loops), metrics.CONTENT_TYPE)
