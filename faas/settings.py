@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ _T = TypeVar("_T")
 
 HOME = "FAAS_HOME"
 URL = "FAAS_URL"
+TOKEN = "FAAS_TOKEN"
 PLATFORM_SOCKET = "FAAS_PLATFORM_SOCKET"
 LAME_DUCK = "FAAS_LAME_DUCK_S"
 DEBUG = "FAAS_DEBUG"
@@ -34,7 +35,8 @@ class Settings:
     """The environment's part of the configuration.
 
     `home` holds snapshots, platform state, logs and sockets. `url` is where functions are called when no platform is
-    told of otherwise; `platform_socket` the activator's Unix socket, set for whatever runs inside a platform.
+    told of otherwise, and `token` is what its control interface there asks for; `platform_socket` is the activator's Unix
+    socket, set for whatever runs inside a platform.
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
     `snapshot_load` is how snapshots come into memory, whatever the functions say; None leaves it to them.
@@ -48,6 +50,7 @@ class Settings:
 
     home: Path
     url: str | None = None
+    token: str | None = field(default=None, repr=False)
     platform_socket: str | None = None
     lame_duck_s: float = 0.0
     debug: bool = False
@@ -94,6 +97,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         home=Path(home).expanduser().absolute(),
         url=environ.get(URL) or None,
+        token=environ.get(TOKEN) or None,
         platform_socket=environ.get(PLATFORM_SOCKET) or None,
         lame_duck_s=_seconds(environ, LAME_DUCK),
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),

@@ -33,6 +33,16 @@ from faas.spec import KEEP_ALIVE_MODES, LOAD_MODES
     type=click.Choice(KEEP_ALIVE_MODES),
     help="How long idle functions stay warm, whatever they say (env: FAAS_KEEP_ALIVE).",
 )
+@click.option(
+    "--functions",
+    metavar="FOLDER|S3://BUCKET/PREFIX",
+    help="Serve the bundles that are there, too, and follow what becomes of them.",
+)
+@click.option(
+    "--token",
+    help="Have the control interface on the port too, for who sends this token (env: FAAS_TOKEN, which other users of "
+    "the machine cannot see).",
+)
 @click.option("--detach", "-d", is_flag=True, help="Return once it is up, and leave it running.")
 @logs.option
 def command(
@@ -43,6 +53,8 @@ def command(
     load: str | None,
     memory: str | None,
     keep_alive: str | None,
+    functions: str | None,
+    token: str | None,
     detach: bool,
     log_format: str | None,
 ) -> int:
@@ -54,6 +66,8 @@ def command(
     """
     given = {settings.SNAPSHOT_LOAD: load, settings.MEMORY: memory, settings.KEEP_ALIVE: keep_alive}
     os.environ.update({name: value for name, value in given.items() if value is not None})  # for all that this starts
+    if token is not None:
+        os.environ[settings.TOKEN] = token
     found = settings.read()
     record = address.read_record(found)
     if record is not None:
@@ -66,12 +80,22 @@ def command(
         from faas.cli.detach import up_detached  # watchfiles is for this alone
 
         options = ["--host", host, "--port", str(port), *(["--store", str(store)] if store else [])]
+        options += ["--functions", functions] if functions else []
         return up_detached(targets, options)
     logs.configure(log_format)
+    os.environ.pop(settings.TOKEN, None)  # functions inherit the environment, and are not to have it
+    platform = run(
+        list(targets),
+        host=host,
+        port=port,
+        settings=found,
+        store=stores.root(store),
+        functions=functions,
+        token=found.token,
+        progress=_say,
+    )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(
-            run(list(targets), host=host, port=port, settings=found, store=stores.root(store), progress=_say)
-        )
+        return runner.run(platform)
 
 
 def _say(text: str) -> None:

@@ -21,8 +21,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from faas.errors import FaasError, PlatformError
+from faas.platform.gate import Gate
 from faas.platform.local_server import LocalServer
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
@@ -211,7 +213,11 @@ def _json(value: Any) -> Response:
 
 
 class ControlServer(LocalServer):
-    """Serves the control interface of a platform on the Unix socket `path`. Raises what `LocalServer` raises."""
+    """Serves the control interface of a platform on the Unix socket `path`. Raises what `LocalServer` raises.
 
-    def __init__(self, platform: Controlled, path: Path) -> None:
-        super().__init__(build(platform), path)
+    With a token only requests that carry it are answered: then others may be let through to the socket.
+    """
+
+    def __init__(self, platform: Controlled, path: Path, *, token: str | None = None) -> None:
+        app: ASGIApp = build(platform)
+        super().__init__(app if token is None else Gate(app, token), path)

@@ -14,15 +14,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from faas import names
 from faas.errors import PlatformError
 from faas.platform import revisions as rules
 from faas.platform.control import UnknownFunction
+from faas.platform.habits import Habits
 from faas.platform.hosted import Hosted
 from faas.platform.instances import Launcher
 from faas.platform.kept import Kept
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
+from faas.platform.memory import MemoryKeeper, read_default_budget
 from faas.platform.registry import Registry
 from faas.platform.revisions import PERCENT, Revisions
 from faas.platform.state import State
@@ -56,8 +60,12 @@ class Functions:
         self.registry = Registry()
         self._workplace = workplace
         self._state = State(home)
-        self._kept = Kept(home)
+        self.kept = Kept(home)
         self._zygotes = Zygotes(workplace.pool, self._in_use, workplace.progress)
+        self._habits = Habits(home / "habits")
+        budget_bytes = workplace.settings.memory_bytes or read_default_budget()
+        self.memory = MemoryKeeper(budget_bytes, workplace.pool, lambda: self.loops)
+        self._keeping: asyncio.Task[None] | None = None
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._dismissed: dict[asyncio.Task[None], Hosted] = {}
         self._is_ending = False
@@ -84,7 +92,7 @@ class Functions:
                 self._workplace.progress(found)
                 is_all_read = False
                 continue
-            gone = {one.id: self._kept.missing(one.preparation) for one in found.deployments}
+            gone = {one.id: self.kept.missing(one.preparation) for one in found.deployments}
             for revision, why in gone.items():
                 if why is not None:
                     self._workplace.progress(f"{found.name}: revision {revision} is left out: {why}")
@@ -96,27 +104,37 @@ class Functions:
 
     async def begin(self) -> None:
         """Run what has been brought back and added so far: no call is served before."""
+        self._keeping = asyncio.ensure_future(self.memory.run())
         for hosted in [one for one in self if one.revisions.deployments]:
             try:
                 await self._change(hosted, hosted.revisions, prove=False)
             except PlatformError as error:
                 self._workplace.progress(str(error))
 
-    def add(self, preparation: Preparation) -> None:
+    def add(self, preparation: Preparation, *, bundle: str | None = None) -> None:
         """Take a function as its code is now, before the platform serves: a new revision gets all calls."""
         hosted = self._host(preparation.name)
-        found = hosted.revisions
+        found = msgspec.structs.replace(hosted.revisions, bundle=bundle)
         if found.find(preparation.revision) is None:
-            kept = self._kept.keep(preparation)
+            kept = self.kept.keep(preparation)
             found = rules.share(rules.deploy(found, kept, time.time()), {kept.revision: PERCENT})
         hosted.revisions, hosted.failure = rules.trimmed(found), None
 
-    def fail(self, name: str, why: str) -> None:
+    def fail(self, name: str, why: str, *, bundle: str | None = None) -> None:
         """Say of a function that its code as it is now cannot be served; an earlier revision of it goes on."""
-        self._host(name).failure = why
+        hosted = self._host(name)
+        hosted.failure = why
+        if not hosted.revisions.deployments:
+            hosted.revisions = Revisions(name=name, bundle=bundle)
 
     async def deploy(
-        self, preparation: Preparation, progress: Progress, *, takes_traffic: bool = True, tag: str | None = None
+        self,
+        preparation: Preparation,
+        progress: Progress,
+        *,
+        takes_traffic: bool = True,
+        tag: str | None = None,
+        bundle: str | None = None,
     ) -> Hosted:
         """Add a revision while calls are served. It takes all calls over once it is ready, unless told otherwise.
 
@@ -125,10 +143,11 @@ class Functions:
         """
         async with self._changing[preparation.name]:
             is_new = self.registry.get(preparation.name) is None
-            kept = self._kept.keep(preparation)
+            kept = self.kept.keep(preparation)
             hosted = self._host(preparation.name)
             try:
-                after = rules.deploy(hosted.revisions, kept, time.time())
+                after = msgspec.structs.replace(hosted.revisions, bundle=bundle)
+                after = rules.deploy(after, kept, time.time())
                 if takes_traffic:
                     after = rules.share(after, {kept.revision: PERCENT})
                 if tag is not None:
@@ -179,6 +198,7 @@ class Functions:
             hosted = self.get(name)
             self._state.remove(name)
             gone = self._dismiss(hosted)
+            self._habits.forget(name)
         await asyncio.wait((gone,))
         self._tidy()
 
@@ -201,6 +221,9 @@ class Functions:
     def cancel(self) -> None:
         """Let go of everything at once."""
         self._is_ending = True
+        self._habits.write()
+        if self._keeping is not None:
+            self._keeping.cancel()
         self._zygotes.close()
         for hosted in self._all:
             hosted.cancel()
@@ -262,7 +285,18 @@ class Functions:
             if hosted is not None:
                 self._workplace.observe(hosted)
 
-        loop = ScalingLoop(preparation, self._workplace.launcher, log, on_imported=learn, on_step=stepped)
+        settings = self._workplace.settings
+        keep_alive = settings.keep_alive or preparation.description.keep_alive
+        loop = ScalingLoop(
+            preparation,
+            self._workplace.launcher,
+            log,
+            on_imported=learn,
+            on_step=stepped,
+            habit=self._habits.of(preparation.name) if keep_alive == "histogram" else None,
+            admit=self.memory.admit,
+            grace_s=settings.scale_to_zero_grace_s,
+        )
         return loop
 
     def _learn(self, loop: ScalingLoop, late: list[str]) -> None:
@@ -300,7 +334,7 @@ class Functions:
     def _tidy(self) -> None:
         """Remove what no revision runs from any more."""
         remembered = [one.preparation for hosted in self for one in hosted.revisions.deployments]
-        self._kept.keep_only([*remembered, *self._in_use()])
+        self.kept.keep_only([*remembered, *self._in_use()])
 
     def _in_use(self) -> list[Preparation]:
         return [loop.preparation for loop in self.loops]

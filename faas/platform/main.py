@@ -18,7 +18,7 @@ import msgspec
 from faas.address import Record, lock_path, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import rows
+from faas.platform import gate, places, rows
 from faas.platform.activator import Activator
 from faas.platform.control import ControlServer
 from faas.platform.functions import Functions, Workplace
@@ -29,6 +29,8 @@ from faas.platform.orders import Order, Outcome
 from faas.platform.page.access import Access, is_loopback
 from faas.platform.page.history import History
 from faas.platform.page.server import PageServer
+from faas.platform.places import Place
+from faas.platform.syncing import Sync
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare_each
 from faas.settings import Settings
@@ -46,7 +48,15 @@ Progress = Callable[[str], None]
 class Platform:
     """A running platform. Made on a running loop; `run` it to its end."""
 
-    def __init__(self, settings: Settings, store: Path, progress: Progress) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Path,
+        progress: Progress,
+        *,
+        place: Place | None = None,
+        token: str | None = None,
+    ) -> None:
         self._settings = settings
         self._progress = progress
         self._store = store
@@ -58,8 +68,11 @@ class Platform:
         self._functions = Functions(
             Workplace(settings, Preparations(store), self._pool, launcher, progress, self._observe)
         )
+        self._sync = None if place is None else Sync(place, self._functions, store, progress)
+        self._token = token
         self._activator = Activator(self._functions.registry)
         self._stopping = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
         self._url = ""
 
     async def run(self, targets: list[str], *, host: str, port: int) -> int:
@@ -72,17 +85,22 @@ class Platform:
                 return 1
             bound = await self._listen(host, port)
             control = ControlServer(self, self._settings.run / CONTROL_FILE)
-            page = PageServer(self, self._history, self._folder / "page", Access(is_loopback(host)))
+            page = PageServer(self, self._history, self._folder / "page", Access(is_loopback(host), self._token))
             self._functions.registry.page = page.capacity
-            serving = asyncio.gather(control.run(), page.run())
+            on_port: list[PageServer | ControlServer] = [page, *self._control_on_port()]
+            serving = asyncio.gather(control.run(), *(server.run() for server in on_port))
             self._announce(host, bound)
+            self._follow()
             await self._stopping.wait()
-            self._functions.registry.page = None
-            page.stop()
+            self._functions.registry.unmount()
+            for server in on_port:
+                server.stop()  # a stream of theirs would hold up the end
             await self._bring_down()
             control.stop()
             await serving
         finally:
+            if self._following is not None:
+                self._following.cancel()
             self._functions.cancel()
             await self._pool.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -204,6 +222,8 @@ class Platform:
                 self._functions.add(preparation)
         if errors and not self._functions.can_serve:
             raise errors[0]
+        if self._sync is not None:
+            await self._sync.once()
         await self._functions.begin()
 
     async def _listen(self, host: str, port: int) -> int:
@@ -217,6 +237,20 @@ class Platform:
         self._functions.registry.is_ready = True
         return bound
 
+    def _control_on_port(self) -> list[ControlServer]:
+        """Have the control interface on the platform's port, for who has the token; nowhere where there is none."""
+        if self._token is None:
+            return []
+        path = self._folder / "control"
+        self._functions.registry.mount(gate.PREFIX, str(path))
+        return [ControlServer(self, path, token=self._token)]
+
+    def _follow(self) -> None:
+        """Do from now on what becomes of the place of bundles."""
+        if self._sync is not None:
+            self._sync.is_serving = True
+            self._following = asyncio.ensure_future(self._sync.run())
+
     def _announce(self, host: str, port: int) -> None:
         shown = f"[{host}]" if ":" in host else host
         self._url = f"http://{shown}:{port}"
@@ -227,29 +261,45 @@ class Platform:
         temporary.replace(path)
         for hosted in self._functions:
             self._progress(f"{hosted.name} is at {self._url}/f/{hosted.name}/")
-        if not self.functions():
+        if not self.functions() and self._sync is None:
             self._progress(f"no functions yet at {self._url}; faas deploy --local TARGET adds one")
         self._progress(f"what they do is shown at {self._url}/-/")
 
     async def _bring_down(self) -> None:
         """Answer what is under way, then end the instances."""
         self._functions.registry.is_ready = False
+        if self._following is not None:
+            self._following.cancel()
         grace_s = self._functions.grace_s
         await self._activator.drain(grace_s)
         await self._functions.stop(grace_s)
 
 
 async def run(
-    targets: list[str], *, host: str, port: int, settings: Settings, store: Path | None = None, progress: Progress
+    targets: list[str],
+    *,
+    host: str,
+    port: int,
+    settings: Settings,
+    store: Path | None = None,
+    functions: str | None = None,
+    token: str | None = None,
+    progress: Progress,
 ) -> int:
     """Be the platform until SIGTERM, SIGINT or `faas down`. Returns the exit status.
 
+    `functions` is a folder, or a prefix in S3, whose bundles are served and followed; with a `token` the control
+    interface is on the port too.
+
     Raises:
+        SettingError: there is no such folder, or the token is too short.
         TargetError: a target cannot be made ready.
         PlatformError: another platform runs on this `FAAS_HOME`, or the port is taken.
     """
+    place = places.find(functions) if functions is not None else None
+    token = gate.check_token(token) if token is not None else None
     with _alone(settings):
-        platform = Platform(settings, store or settings.snapshots, progress)
+        platform = Platform(settings, store or settings.snapshots, progress, place=place, token=token)
         loop = asyncio.get_running_loop()
         for number in stop_signals():
             loop.add_signal_handler(number, platform.shut_down)

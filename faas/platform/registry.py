@@ -11,7 +11,7 @@ import msgspec
 
 from faas import names
 from faas.platform import metrics
-from faas.platform.breaker import Capacity
+from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.hosted import Hosted
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem
@@ -28,9 +28,20 @@ class Registry:
         self._functions: dict[str, Hosted] = {}
         self._by_bytes: dict[bytes, Hosted] = {}
         self._by_tag: dict[bytes, tuple[Hosted, bytes]] = {}
+        self._mounted: dict[bytes, Capacity] = {}
         self.is_ready = False
         self.page: Capacity | None = None
         """The page's own server, where there is one."""
+
+    def mount(self, prefix: bytes, address: str) -> None:
+        """Send what is below a path, without that path, to a local server: the one on the Unix socket `address`."""
+        capacity = self._mounted[prefix] = Capacity()
+        capacity.add(Endpoint(address))
+
+    def unmount(self) -> None:
+        """Send nothing more to local servers, the page's among them."""
+        self._mounted.clear()
+        self.page = None
 
     def add(self, hosted: Hosted) -> None:
         """Take a function in."""
@@ -67,6 +78,9 @@ class Registry:
         """Return where a request goes; see `routing.Router`."""
         if path.startswith(PREFIX):
             return self._by_path(path, tag)
+        for prefix, capacity in self._mounted.items():
+            if path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in (b"", b"/"):
+                return Target(capacity, path[len(prefix) :] or b"/")
         label = host.partition(b":")[0].partition(b".")[0]
         hosted = self._by_bytes.get(label)
         if hosted is not None:
