@@ -46,7 +46,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The instance cannot be ready, and ends."""
+    """The instance is of no use, and ends."""
 
     reason: str
 
@@ -93,7 +93,9 @@ class _Instance:
         self._phases = phases
         self._tell = tell
         self._runtime = loaded.server.runtime
-        self._runtime.begin(order.instance_id, phases=phases, on_recycle=lambda: tell(Leaving()))
+        self._runtime.begin(
+            order.instance_id, phases=phases, on_recycle=lambda: tell(Leaving()), on_stuck=self._give_up
+        )
         self._num_known = 0
 
     async def run(self, listen: socket.socket, control: socket.socket) -> int:
@@ -118,6 +120,11 @@ class _Instance:
             if self._num_known and len(sys.modules) > self._num_known:
                 late = set(list(sys.modules)[self._num_known :])
                 self._tell(Imported([name for name in modules.installed() if name in late]))
+
+    def _give_up(self, why: str) -> None:
+        """Ask to be replaced: a handler blocks all calls, and nothing can stop it but the end of the process."""
+        self._tell(Failed(why))
+        self._tell(Leaving())
 
     def _load(self) -> None:
         """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs."""

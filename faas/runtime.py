@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -18,6 +17,7 @@ from faas.function import Endpoint, Function
 from faas.handler import Handler
 from faas.messages import Call, Context
 from faas.metrics import Metrics
+from faas.training import in_training
 
 State = Literal["starting", "ready", "draining", "failed"]
 
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 _NUM_TRACE_LINES: Final = 3
 _TEARDOWN_S: Final = 10.0
+STUCK_AFTER_S: Final = 5.0
+"""How long after `timeout_s` a plain handler that nobody waits for any more may still run."""
 
 
 class Runtime:
@@ -65,17 +67,22 @@ class Runtime:
         *,
         phases: dict[str, float] | None = None,
         on_recycle: Callable[[], None] | None = None,
+        on_stuck: Callable[[str], None] | None = None,
     ) -> None:
         """Be this instance from now on.
 
         `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one
         puts it there, `load` included. `on_recycle` is called once, after `recycle_after` calls.
+        `on_stuck` is called once, with the reason, when a handler goes on `STUCK_AFTER_S` after the time of its call.
         """
         self.instance_id = instance_id
         self.phases = phases if phases is not None else {}
         self.metrics.begin(self.phases)
         self._on_recycle = on_recycle
         self._num_calls_left = self.function.spec.recycle_after if on_recycle is not None else None
+        if on_stuck is not None:
+            patience_s = self.function.spec.calls.timeout_s + STUCK_AFTER_S
+            self.thread.watch(patience_s, lambda: on_stuck(self._where_stuck()))
 
     @property
     def state(self) -> State:
@@ -167,6 +174,10 @@ class Runtime:
             else:
                 logger.exception("teardown() failed")
 
+    def _where_stuck(self) -> str:
+        after_s = self.function.spec.calls.timeout_s + STUCK_AFTER_S
+        return f"{self.thread.stack()}a handler had not ended after {after_s:g} s; the log says where it was"
+
     def _enter(self, state: State, reason: str) -> None:
         self._state = self.metrics.state = state
         self.reason = reason
@@ -182,7 +193,7 @@ class Runtime:
         if not self.phases.keys() & {"setup", "thaw"}:
             self.phases["setup"] = self.clock() - began
         if not self.function.spec.grad:
-            for name in _in_training(self.handler.method(self.function.main)):
+            for name in in_training(self.handler.method(self.function.main)):
                 logger.warning("%s is in training mode, so its answers vary: call .eval() in setup()", name)
 
     async def _make_engines(self) -> None:
@@ -247,17 +258,6 @@ def _example(endpoint: Endpoint, number: int, example: Any) -> dict[str, Any]:
         return endpoint.signature.convert(example)
     except SchemaMismatch as error:
         raise SettingError(f"warmup[{number}] does not fit {endpoint.method}: {error} (at {error.field})") from None
-
-
-def _in_training(method: Callable[..., Any]) -> list[str]:
-    """Return the names of the torch modules in training mode among a handler's attributes, or its module's globals."""
-    module = getattr(sys.modules.get("torch"), "nn", None)
-    if module is None:
-        return []
-    owner = getattr(method, "__self__", None)
-    held = vars(owner) if owner is not None else method.__globals__
-    prefix = "self." if owner is not None else ""
-    return [f"{prefix}{name}" for name, value in held.items() if isinstance(value, module.Module) and value.training]
 
 
 def _last_lines(error: BaseException) -> str:

@@ -227,7 +227,7 @@ class Batcher:
         self._note_quiet()
 
     def _expire(self, call: Call) -> None:
-        self._end(call, refusals.expired(call, self._clock()))
+        self._end(call, refusals.expired(call, self._clock(), self._executor.fate))
         self._dropped(call)
 
     def _dropped(self, call: Call) -> None:

@@ -21,6 +21,11 @@ class Executor(Protocol):
 
     lease: Lease
 
+    @property
+    def fate(self) -> str:
+        """What becomes of a handler whose time is up, as its callers are told."""
+        ...
+
     def start(self, calls: list[Call], ended: Ended) -> None:
         """Run the batch; call `ended` on the loop, once, when the handler has really ended.
 
@@ -42,6 +47,14 @@ class OnThread:
         self._shape = shape
         self._thread = thread
         self._clock = clock
+        self._began_at = 0.0
+
+    @property
+    def fate(self) -> str:
+        """See `Executor`."""
+        return "; its handler still runs" + (
+            ", and the instance is replaced if it does not end soon" if self._thread.is_watched else ""
+        )
 
     def start(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
@@ -56,12 +69,18 @@ class OnThread:
                 _complete(batch.run())
             except BaseException as raised:
                 error = raised
-            hop(loop, ended, report, error)
+            hop(loop, over, report, error)
 
+        def over(report: Report, error: BaseException | None) -> None:
+            self._thread.ended()
+            ended(report, error)
+
+        self._began_at = self._clock()
         self._thread.post(job)
 
     def forgo(self) -> bool:
         """See `Executor`. A thread cannot be stopped; a generator on it looks for itself after each step."""
+        self._thread.forgone(self._clock() - self._began_at)
         return False
 
 
@@ -75,6 +94,11 @@ class OnLoop:
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._begun = False
+
+    @property
+    def fate(self) -> str:
+        """See `Executor`. It is cancelled."""
+        return ""
 
     def start(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""

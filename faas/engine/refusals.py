@@ -39,10 +39,11 @@ def promise_missed(call: Call, now: float, clears_in_s: float) -> DeadlineUnmeet
     return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
 
 
-def expired(call: Call, now: float) -> DeadlineExceeded:
-    """Return what a call gets whose deadline has passed."""
-    where = "in the queue" if call.picked_at == 0.0 else "while it was computed"
-    return DeadlineExceeded(f"the time allowed for the call passed {where}, {now - call.queued_at:.3f} s after it came")
+def expired(call: Call, now: float, fate: str = "") -> DeadlineExceeded:
+    """Return what a call gets whose deadline has passed; `fate` is what becomes of its handler where it had begun."""
+    where, then = ("in the queue", "") if call.picked_at == 0.0 else ("while it was computed", fate)
+    after_s = now - call.queued_at
+    return DeadlineExceeded(f"the time allowed for the call passed {where}, {after_s:.3f} s after it came{then}")
 
 
 def engine_failed(error: BaseException | None) -> FaasError:

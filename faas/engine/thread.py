@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import threading
 import traceback
@@ -66,6 +67,35 @@ class ModelThread:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._patience_s = math.inf
+        self._on_stuck: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, patience_s: float, on_stuck: Callable[[], None]) -> None:
+        """Call back, once, when a batch that nobody waits for any more has run for `patience_s`."""
+        self._patience_s, self._on_stuck = patience_s, on_stuck
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody would be told."""
+        return self._on_stuck is not None
+
+    def forgone(self, ran_s: float) -> None:
+        """Nobody waits any more for the batch that runs, and has run for `ran_s`."""
+        if self._timer is None and self._on_stuck is not None:
+            delay_s = max(0.0, self._patience_s - ran_s)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._stuck)
+
+    def ended(self) -> None:
+        """The batch has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stuck(self) -> None:
+        on_stuck, self._on_stuck = self._on_stuck, None
+        if on_stuck is not None:
+            on_stuck()
 
     def post(self, job: Callable[[], None]) -> None:
         """Run `job` after those posted before. It must not raise, and its poster must hold the lease.
