@@ -35,8 +35,8 @@ class Settings:
     """The environment's part of the configuration.
 
     `home` holds snapshots, platform state, logs and sockets. `url` is where functions are called when no platform is
-    told of otherwise, and `token` is what its control interface there asks for; `platform_socket` is the activator's Unix
-    socket, set for whatever runs inside a platform.
+    told of otherwise, and `token` is what its control interface there asks for; `platform_socket` is the activator's
+    Unix socket, set for whatever runs inside a platform.
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
     `snapshot_load` is how snapshots come into memory, whatever the functions say; None leaves it to them.
