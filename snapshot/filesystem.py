@@ -25,6 +25,8 @@ _REMOTE = {
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _CACHESTAT = 451  # its number on every architecture; Linux 6.5
+_NUM_SAMPLES = 32
+_SAMPLE_BYTES = 1 << 20
 _STATFS_BYTES = 256  # more than the structure has anywhere
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -55,11 +57,22 @@ def kind_of_type(type_number: int) -> Kind:
 
 
 def cached_bytes(descriptor: int, num_bytes: int) -> int:
-    """How many of the first `num_bytes` of a file are in the page cache.
+    """How many of the first `num_bytes` of a file are in the page cache, judged by samples where it is large.
 
-    All of them where the kernel does not tell: it is older, or the file is another user's. Nothing is then read ahead.
+    Counting all pages of 2 GB takes 4 ms, which is most of a thaw. What is in the cache and what is not lies in long
+    runs, so samples all over the file tell as much. All of the bytes where the kernel does not tell: it is older, or
+    the file is another user's. Nothing is then read ahead.
     """
-    pages, whole = _CachedPages(), _CachedRange(0, num_bytes)
-    if _libc.syscall(_CACHESTAT, descriptor, ctypes.byref(whole), ctypes.byref(pages), 0) != 0:
+    if num_bytes <= _NUM_SAMPLES * _SAMPLE_BYTES:
+        return _cached_in(descriptor, 0, num_bytes)
+    last = num_bytes - _SAMPLE_BYTES
+    begins = (last * number // (_NUM_SAMPLES - 1) // _PAGE_BYTES * _PAGE_BYTES for number in range(_NUM_SAMPLES))
+    num_found = sum(_cached_in(descriptor, begin, _SAMPLE_BYTES) for begin in begins)
+    return num_bytes * num_found // (_NUM_SAMPLES * _SAMPLE_BYTES)
+
+
+def _cached_in(descriptor: int, begin: int, num_bytes: int) -> int:
+    pages, asked = _CachedPages(), _CachedRange(begin, num_bytes)
+    if _libc.syscall(_CACHESTAT, descriptor, ctypes.byref(asked), ctypes.byref(pages), 0) != 0:
         return num_bytes
     return min(int(pages.cache) * _PAGE_BYTES, num_bytes)

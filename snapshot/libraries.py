@@ -78,4 +78,5 @@ def _ask_metadata(name: str) -> str | None:
 
 
 def _normalised(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    name = name.lower().replace("_", "-").replace(".", "-")
+    return name if "--" not in name else re.sub("-+", "-", name)

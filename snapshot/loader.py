@@ -23,6 +23,7 @@ from snapshot.reading import Read, WholeFile
 LoadMode = Literal["auto", "map", "read", "direct"]
 
 _FEW_BYTES = 4 << 20  # less than this is faulted in as fast as it is read ahead
+_SMALL_SHARE = 1 / 32  # and what is nearly all there is not gone through for the rest
 
 
 class Loader(Protocol):
@@ -70,7 +71,7 @@ def decide(asked: LoadMode, facts: Facts) -> Plan:
         fits_twice = facts.num_bytes + num_cold_bytes <= facts.available_bytes
         mode = "map" if facts.kind != "remote" else "read" if fits_twice else "direct"
     if mode == "map":
-        is_worth_it = facts.kind != "memory" and num_cold_bytes >= _FEW_BYTES
+        is_worth_it = facts.kind != "memory" and num_cold_bytes >= max(_FEW_BYTES, _SMALL_SHARE * facts.num_bytes)
         return Plan("map", read_ahead=is_worth_it and facts.num_bytes <= facts.available_bytes)
     if facts.num_bytes > facts.available_bytes:
         raise NotEnoughMemoryError(facts.num_bytes, facts.available_bytes, mode)
@@ -79,7 +80,10 @@ def decide(asked: LoadMode, facts: Facts) -> Plan:
 
 @dataclass(frozen=True)
 class FileLoader:
-    """Loads whole files as a plan says. `read` stands for `os.preadv` where a test wants to see it."""
+    """Loads whole files as a plan says; what is mapped is read ahead from when `read_ahead` is told to begin.
+
+    `read` stands for `os.preadv` where a test wants to see it.
+    """
 
     plan: Plan
     read_ahead: ReadAhead

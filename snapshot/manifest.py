@@ -168,16 +168,24 @@ def read_format_version(folder: Path) -> int:
 
 def parse_manifest(path: Path, encoded: bytes) -> Manifest:
     """Decode and check a manifest; `path` is for messages alone."""
-    if (version := _parse_version(path, encoded)) != FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{path} is of format version {version}, this program reads version {FORMAT_VERSION}: make the snapshot "
-            f"again, or read it with the program that made it"
-        )
-    manifest = _decode(path, encoded, Manifest)
+    try:
+        manifest = _decode(path, encoded, Manifest)
+    except BadManifestError:
+        _check_version(path, _parse_version(path, encoded))  # of another version, it may well look otherwise
+        raise
+    _check_version(path, manifest.format_version)
     _check(path, manifest)
     if _encode(path, manifest) != encoded:
         raise BadManifestError(path, "is not in canonical form: it was written or changed by another program")
     return manifest
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version != FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{path} is of format version {version}, this program reads version {FORMAT_VERSION}: make the snapshot "
+            f"again, or read it with the program that made it"
+        )
 
 
 def _read(path: Path) -> bytes:

@@ -2,7 +2,6 @@
 
 import mmap
 import threading
-from collections import deque
 
 from snapshot.mapping import advise
 
@@ -17,36 +16,35 @@ class ReadAhead:
     pages then. Touching the pages in order, as MADV_POPULATE_READ does, makes it read ahead by itself, in large folios
     where the file system has them, which also map faster. A thread does that meanwhile, and ends when all is there.
 
-    background: do it in a thread; else `add` returns when the file is there, and the process keeps its one thread
+    It begins when it is told to, once the graph has been rebuilt: a thread would be in the way of that, and of the page
+    table, for longer than what the disk could have read meanwhile is worth.
+
+    background: do it in a thread; else `begin` returns when all is there, and the process keeps its one thread
     """
 
     def __init__(self, *, background: bool = True) -> None:
         self._background = background
-        self._waiting: deque[memoryview] = deque()
-        self._lock = threading.Lock()
-        self._is_running = False
+        self._waiting: list[memoryview] = []
 
     def add(self, memory: memoryview) -> None:
-        """Read a mapped file ahead, after those that were added before."""
-        advise(memory, mmap.MADV_HUGEPAGE)
-        if not self._background:
-            _populate(memory)
-            return
-        with self._lock:
-            self._waiting.append(memory)
-            if not self._is_running:
-                self._is_running = True
-                threading.Thread(target=self._run, name="snapshot read-ahead", daemon=True).start()
+        """Read a mapped file ahead, too, after those that were added before."""
+        self._waiting.append(memory)
 
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._is_running = False
-                    return
-                memory = self._waiting.popleft()
-            _populate(memory)
-            del memory  # or it would stay mapped for as long as this waits for the lock
+    def begin(self) -> None:
+        """Read what has been added."""
+        added, self._waiting = self._waiting, []
+        if added and self._background:
+            threading.Thread(target=_populate_all, args=(added,), name="snapshot read-ahead", daemon=True).start()
+        else:
+            _populate_all(added)
+
+
+def _populate_all(memories: list[memoryview]) -> None:
+    while memories:
+        memory = memories.pop(0)
+        advise(memory, mmap.MADV_HUGEPAGE)
+        _populate(memory)
+        del memory  # nothing stays mapped for this alone
 
 
 def _populate(memory: memoryview) -> None:

@@ -4,6 +4,7 @@ Torch is imported inside the functions: a graph without tensors is frozen and th
 """
 
 import sys
+from math import prod
 from typing import TYPE_CHECKING
 
 from snapshot.bounds import check_bounds
@@ -130,6 +131,38 @@ def storage_on(memory: memoryview, device: str) -> "torch.UntypedStorage":
     return (flat if device == "cpu" else flat.to(device)).untyped_storage()
 
 
+def from_whole(view: View, memory: memoryview) -> "torch.Tensor | None":
+    """The tensor or parameter that `view` describes, where it is all of its stored tensor, on the CPU; else None.
+
+    What `from_view` makes too, with half of its calls of torch: nearly all tensors of a model are such. Its storage is
+    the whole stored tensor, so other views can lie in that.
+    """
+    import torch
+
+    dtype = getattr(torch, view.dtype, None)
+    if (
+        view.form not in ("torch", "parameter")
+        or not isinstance(dtype, torch.dtype)
+        or view.strides is not None
+        or view.start
+        or not len(memory)
+        or prod(view.shape) * dtype.itemsize != len(memory)
+    ):
+        return None
+    try:
+        return _as_form(view, torch.frombuffer(memory, dtype=dtype).view(view.shape))
+    except (RuntimeError, TypeError, ValueError):  # a type that buffers cannot have, or a view that is none
+        return None
+
+
+def _as_form(view: View, tensor: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    if view.form == "parameter":
+        return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
+    return tensor.requires_grad_() if view.requires_grad else tensor
+
+
 def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     """The tensor or parameter that `view` describes, in `storage`.
 
@@ -149,9 +182,7 @@ def from_view(view: View, storage: "torch.UntypedStorage") -> "torch.Tensor":
     tensor = torch.empty(0, dtype=dtype, device=storage.device)
     try:
         tensor.set_(storage, view.start // item_bytes, view.shape, steps)
-        if view.form == "parameter":
-            return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
-        return tensor.requires_grad_() if view.requires_grad else tensor
+        return _as_form(view, tensor)
     except (RuntimeError, TypeError) as error:
         raise BadViewError(f"{view.name!r} cannot lie in its stored tensor: {error}") from error
 

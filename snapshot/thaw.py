@@ -6,11 +6,11 @@ import io
 import os
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from blake3 import blake3
 
@@ -30,6 +30,8 @@ from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, 
 from snapshot.mapping import opened
 
 if TYPE_CHECKING:
+    import torch
+
     from snapshot.device.device import Device
     from snapshot.device.loading import DeviceTensors
     from snapshot.watching import Watching
@@ -88,8 +90,9 @@ def thaw(
     with _devices(folder, manifest, device, load) as devices:
         with clock.phase("map"):
             left = [folder / shard.file for shard in manifest.shards if devices is None or shard not in devices.shards]
-            loader = loader or loader_for(left, load, background=background)
-            memory = load_tensors(folder, manifest, devices.beside(loader) if devices else loader)
+            files = loader_for(left, load, background=background) if loader is None else None
+            bringing = files or cast("Loader", loader)
+            memory = load_tensors(folder, manifest, devices.beside(bringing) if devices else bringing)
             for record in manifest.files:
                 with opened(folder / record.file, record.num_bytes):
                     pass
@@ -97,6 +100,8 @@ def thaw(
             skeleton = _read_skeleton(folder, manifest.skeleton)
         with clock.phase("rebuild"), reducers.threads(num_threads), _no_collection():
             state = _unpickler(watch)(skeleton, folder, manifest, (memory, devices)).load_graph()
+        if files is not None:
+            files.read_ahead.begin()
         if devices is not None:
             with clock.phase("device"):
                 devices.wait()
@@ -210,7 +215,7 @@ class _Unpickler(pickle.Unpickler):
         self._folder = folder
         self._views = manifest.views
         self._made: dict[int, object] = {}
-        self._storages: dict[tuple[int, str], Any] = {}
+        self._storages: dict[tuple[int, str], Callable[[], torch.UntypedStorage]] = {}
 
     def load_graph(self) -> object:
         """Raises ThawError, whatever it was that failed, unless it has a name in this package already."""
@@ -235,12 +240,16 @@ class _Unpickler(pickle.Unpickler):
             return arrays.from_view(view, self._memory[view.tensor])
         place = (view.tensor, self._devices.device_of(view) if self._devices else "cpu")
         if place not in self._storages:
-            self._storages[place] = self._storage(*place)
+            if self._devices is None and (whole := tensors.from_whole(view, self._memory[view.tensor])) is not None:
+                self._storages[place] = whole.untyped_storage
+                return whole
+            storage = self._storage(*place)
+            self._storages[place] = lambda: storage
         if view.form == "storage":
-            return tensors.storage_from_view(view, self._storages[place])
-        return tensors.from_view(view, self._storages[place])
+            return tensors.storage_from_view(view, self._storages[place]())
+        return tensors.from_view(view, self._storages[place]())
 
-    def _storage(self, tensor: int, device: str) -> Any:
+    def _storage(self, tensor: int, device: str) -> "torch.UntypedStorage":
         loaded = self._devices.storage(tensor, device) if self._devices else None
         return tensors.storage_on(self._memory[tensor], device) if loaded is None else loaded
 

@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -87,7 +87,10 @@ def open_weights(
     if expect_digest is not None and manifest.digest != expect_digest:
         raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
     shards = [folder / shard.file for shard in manifest.shards]
-    memory = load_tensors(folder, manifest, loader or loader_for(shards, load, background=background))
+    files = loader_for(shards, load, background=background) if loader is None else None
+    memory = load_tensors(folder, manifest, files or cast("Loader", loader))
+    if files is not None:
+        files.read_ahead.begin()
     prefix = f"{kept_folder(0)}/"
     has_files = any(record.file.startswith(prefix) for record in manifest.files)
     return Weights(_by_name(manifest.views, memory), folder / prefix if has_files else None)

@@ -149,6 +149,8 @@ def test_a_cold_file_is_read_ahead_whole(folder: Path) -> None:
     chosen = loader_for([path], "auto", background=False)
     assert chosen.plan == Plan("map", read_ahead=True)
     memory = chosen.file(path, path.stat().st_size)
+    assert not num_cached(path)
+    chosen.read_ahead.begin()
     assert num_cached(path) == path.stat().st_size
     assert memory == path.read_bytes()
     assert not loader_for([path], "auto").plan.read_ahead
@@ -159,11 +161,13 @@ def test_reading_ahead_goes_on_in_a_thread_that_ends(folder: Path) -> None:
     ahead = ReadAhead()
     for memory in memories:
         ahead.add(memory)
+    ahead.begin()
     for thread in threading.enumerate():
         if thread.name == "snapshot read-ahead":
             thread.join(timeout=30)
     assert not any(thread.name == "snapshot read-ahead" for thread in threading.enumerate())
-    ahead.add(memories[0])  # begins again
+    ahead.begin()  # there is nothing left
+    assert not any(thread.name == "snapshot read-ahead" for thread in threading.enumerate())
 
 
 def test_a_process_that_is_to_fork_keeps_its_one_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
