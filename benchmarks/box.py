@@ -83,14 +83,14 @@ class Box:
 
 
 @asynccontextmanager
-async def running_box(home: Path, *targets: str) -> AsyncIterator[Box]:
+async def running_box(home: Path, *targets: str, module: str = "faas.cli.main") -> AsyncIterator[Box]:
     """Run the platform with these targets for as long as the context lasts; it takes calls when the context begins.
 
-    Snapshots that `home` does not hold yet are made first.
+    `module` is run as the command line. Snapshots that `home` does not hold yet are made first.
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = ["-m", "faas.cli.main", "up", *targets, "--port", str(port)]
+    command = ["-m", module, "up", *targets, "--port", str(port)]
     async with AsyncExitStack() as owned:
         server = await owned.enter_async_context(running("faas up", command, home / "up.log", **own_places(home)))
         await server.until_answers(f"{url}/readyz")

@@ -6,10 +6,11 @@ python -m benchmarks.platform
 import sys
 
 from benchmarks import area
-from benchmarks.measures import activator
+from benchmarks.measures import activator, wake_peers
 
 MEASURES = {
     "activator": activator.measure,
+    "wake-peers": wake_peers.measure,
 }
 
 if __name__ == "__main__":

@@ -71,13 +71,15 @@ async def _answers(session: aiohttp.ClientSession, url: str, body: Any) -> bool:
 
 
 @asynccontextmanager
-async def running(name: str, command: Sequence[str], log: Path, **variables: str) -> AsyncIterator[Server]:
-    """Run this Python with the arguments `command` for as long as the context lasts, output into `log`.
+async def running(
+    name: str, command: Sequence[str], log: Path, *, python: str | Path = sys.executable, **variables: str
+) -> AsyncIterator[Server]:
+    """Run this Python, or another, with the arguments `command` for as long as the context lasts, output into `log`.
 
     At the end it gets SIGTERM, and what is left of its processes after 10 seconds is killed.
     """
     with log.open("wb") as output:
-        process = await _start(command, variables, output, output)
+        process = await _start((python, *command), variables, output, output)
     try:
         yield Server(name, process, log)
     finally:
@@ -87,7 +89,7 @@ async def running(name: str, command: Sequence[str], log: Path, **variables: str
 @asynccontextmanager
 async def script(*arguments: str, **variables: str) -> AsyncIterator[Process]:
     """Run this Python with `arguments`, which ends by itself, its output in a pipe; leaving the context kills it."""
-    process = await _start(arguments, variables, PIPE, DEVNULL)
+    process = await _start((sys.executable, *arguments), variables, PIPE, DEVNULL)
     try:
         yield process
     finally:
@@ -97,11 +99,11 @@ async def script(*arguments: str, **variables: str) -> AsyncIterator[Process]:
 
 
 async def _start(
-    arguments: Sequence[str], variables: Mapping[str, str], stdout: int | BinaryIO, stderr: int | BinaryIO
+    command: Sequence[str | Path], variables: Mapping[str, str], stdout: int | BinaryIO, stderr: int | BinaryIO
 ) -> Process:
-    """Start this Python in a session of its own: an interrupt from the terminal comes to this process alone."""
+    """Start a command in a session of its own: an interrupt from the terminal comes to this process alone."""
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, *arguments),
+        *command,
         stdin=DEVNULL,
         stdout=stdout,
         stderr=stderr,

@@ -63,7 +63,7 @@ async def compare(box: Box, name: str, num_rounds: int, num_wakes_each: int) -> 
         for _ in range(num_rounds):
             found.plain.append(await plain_start())
             found.import_torch_ms.append(await _import_torch_ms())
-            found.woken.extend([await _wake(box, caller, name) for _ in range(num_wakes_each)])
+            found.woken.extend([await wake(box, caller, name) for _ in range(num_wakes_each)])
     return found
 
 
@@ -91,7 +91,8 @@ async def _ended_well(process: Process) -> None:
         raise RuntimeError(f"a plain start ended with status {process.returncode}")
 
 
-async def _wake(box: Box, caller: Caller, name: str) -> Start:
+async def wake(box: Box, caller: Caller, name: str) -> Start:
+    """Bring a function to zero, and call it after a short rest."""
     await box.scale(name, 0)
     await asyncio.sleep(_REST_S)
     return woken(await caller.wake())

@@ -1,0 +1,120 @@
+"""MiniLM woken from zero many times, against its start the plain way and its first answer by others' servers.
+
+All in one run: what the machine does meanwhile, it does to all of them.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from benchmarks.area import Bench
+from benchmarks.box import running_box
+from benchmarks.measures import cold_start
+from benchmarks.peer_environments import REQUIREMENTS, NotInstalledError, python_of
+from benchmarks.processes import ROOT, free_port, own_places, running
+from benchmarks.rows import Row, at_least, at_most
+
+_MOST_P99_OVER_P50 = 3.0
+_PLAIN_EVERY = 40  # wake-ups
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Zygotes of one kind, by the module whose platform has them, and how many times sooner their instances answer."""
+
+    name: str
+    module: str
+    times_sooner: float
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A server of others: `benchmarks.peers.MODULE` with a port; `body` goes to `path`."""
+
+    module: str
+    path: str
+    body: Any
+
+
+_KINDS = (Kind("hot", "faas.cli.main", 100.0), Kind("generic", "benchmarks.generic", 50.0))
+_TEXT = {"text": cold_start.SENTENCE}
+_PEERS = {
+    "litserve": Peer("lit_embed", "/", _TEXT),
+    "bentoml": Peer("bento_embed", "/embed", _TEXT),
+    "mlserver": Peer(
+        "ml_embed",
+        "/v2/models/embed/infer",
+        {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [cold_start.SENTENCE]}]},
+    ),
+    "ray_serve": Peer("ray_embed", "/", _TEXT),
+}
+
+
+async def measure(bench: Bench) -> list[Row]:
+    num_wakes, num_peer_starts = bench.choose((200, 3), (20, 1))
+    plain_ms: list[float] = []
+    woken_ms = {kind.name: await _woken_ms(bench, kind, num_wakes, plain_ms) for kind in _KINDS}
+    peers_ms = {name: await _peer_ms(bench, name, num_peer_starts) for name in _PEERS}
+    return _rows(median(plain_ms), woken_ms, peers_ms)
+
+
+async def _woken_ms(bench: Bench, kind: Kind, num_wakes: int, plain_ms: list[float]) -> list[float]:
+    """Wake up many times; add to `plain_ms` what starts the plain way took in between."""
+    found = []
+    async with (
+        running_box(bench.home, "handlers.embed", module=kind.module) as box,
+        box.caller("embed", cold_start.SENTENCE) as caller,
+    ):
+        await cold_start.wake(box, caller, "embed")  # the first of a platform's life
+        for number in range(num_wakes):
+            if number % _PLAIN_EVERY == 0:
+                plain_ms.append((await cold_start.plain_start()).total_ms)
+            found.append((await cold_start.wake(box, caller, "embed")).total_ms)
+    return found
+
+
+async def _peer_ms(bench: Bench, name: str, num_starts: int) -> float | None:
+    """Return the median time of a peer from nothing to its first answer; None where it cannot be installed."""
+    try:
+        python = await python_of(name)
+    except NotInstalledError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return None
+    peer, took_ms = _PEERS[name], []
+    for _ in range(num_starts + 1):  # the first one compiles its modules
+        port = free_port()
+        command = ["-m", f"benchmarks.peers.{peer.module}", str(port)]
+        places = own_places(bench.home) | {"PYTHONPATH": str(ROOT)}
+        began_at = time.monotonic()
+        async with running(name, command, bench.home / f"{name}.log", python=python, **places) as server:
+            await server.until_answers(f"http://127.0.0.1:{port}{peer.path}", peer.body)
+            took_ms.append((time.monotonic() - began_at) * 1e3)
+    return median(took_ms[1:])
+
+
+def _rows(plain_ms: float, woken_ms: dict[str, list[float]], peers_ms: dict[str, float | None]) -> list[Row]:
+    rows = [Row("plain start to the first answer, p50", plain_ms, "ms")]
+    known_ms = [ms for ms in peers_ms.values() if ms is not None]
+    for name, ms in peers_ms.items():
+        what = f"{REQUIREMENTS[name][0]}: start to the first answer"
+        rows.append(Row(f"{what}, not installed", 0.0) if ms is None else Row(f"{what}, p50", ms, "ms"))
+    for kind in _KINDS:
+        p50_ms, p99_ms = median(woken_ms[kind.name]), _percentile(woken_ms[kind.name], 0.99)
+        what, bar = f"woken, {kind.name} zygote", at_least(kind.times_sooner)
+        rows += [
+            Row(f"{what}: p50 of {len(woken_ms[kind.name])}", p50_ms, "ms"),
+            Row(f"{what}: p99", p99_ms, "ms"),
+            Row(f"{what}: p99 over p50", p99_ms / p50_ms, "times", at_most(_MOST_P99_OVER_P50)),
+            Row(f"{what}: plain start over it", plain_ms / p50_ms, "times", bar),
+            Row(f"{what}: fastest peer over it", min(known_ms) / p50_ms if known_ms else None, "times", bar),
+        ]
+    return rows
+
+
+def _percentile(values: Sequence[float], share: float) -> float:
+    """Return the least value that at least this share of all does not exceed."""
+    return sorted(values)[math.ceil(len(values) * share) - 1]
