@@ -12,7 +12,8 @@ OURS = ("faas", "snapshot", "warmpool", "deploy", "loadgen")
 """Our own packages, but for the ready handlers, which are written as users write theirs."""
 
 _INSTALL_FOLDERS = ("/site-packages/", "/dist-packages/")
-_HOME = Path(__file__).absolute().parents[1]
+HOME = Path(__file__).absolute().parents[1]
+"""The folder that our packages lie in."""
 
 
 def of_user() -> list[ModuleType]:
@@ -49,5 +50,5 @@ def _importable(name: str) -> bool:
 @cache
 def _installed_below() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(_HOME / name) for name in OURS}
+    places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(HOME / name) for name in OURS}
     return tuple(f"{Path(place).absolute()}/" for place in places)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from blake3 import blake3
 
+from faas.environments import Environment
 from faas.errors import SettingError, TargetError
 from faas.function import Function
 from faas.names import is_label
@@ -93,19 +95,22 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, str]
     distributions: dict[str, str]
 
-    def changed(self) -> str | None:
-        """Return what is no longer as it was, in words, or None where nothing changed."""
+    def changed(self, place: Path | None = None) -> str | None:
+        """Return what is no longer as it was, in words, or None where nothing changed.
+
+        `place` is the folder that the distributions are installed in; None: where this framework is.
+        """
         for path, digest in self.sources.items():
             if file_digest(Path(path)) != digest:
                 return f"{path} has changed"
-        return self.changed_around()
+        return self.changed_around(place)
 
-    def changed_around(self) -> str | None:
+    def changed_around(self, place: Path | None = None) -> str | None:
         """Return what but for the sources is no longer as it was."""
         if self.python != platform.python_version():
             return f"Python was {self.python} and is {platform.python_version()}"
         for name, version in self.distributions.items():
-            now = distribution_version(name)
+            now = distribution_version(name, place)
             if now != version:
                 return f"{name} was {version} and is {now or 'gone'}"
         return None
@@ -122,7 +127,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     `export` is the form that its modules are frozen in, None for torch's own, or `export_reason` says why they are not;
     `asked` is what was asked for when it was made, for the next time. `later` are the packages that it does without,
     and `late` those of them that are imported after all, with the lines that do it. `code` is the target within a copy
-    of the user's sources that a platform keeps; None: they are where they were.
+    of the user's sources that a platform keeps; None: they are where they were. `interpreter` is that of the
+    environment with its requirements; None: the one that this framework is installed for meets them.
     """
 
     format: int = FORMAT
@@ -144,6 +150,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     later: tuple[str, ...] = ()
     late: dict[str, str] = {}
     code: str | None = None
+    interpreter: str | None = None
 
     @property
     def name(self) -> str:
@@ -171,11 +178,21 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     def stale(self) -> str | None:
         """Return why this can no longer be used, or None while it can."""
-        return self.origin.changed() or self._damage()
+        return self._unmade() or self.origin.changed(self._place) or self._damage()
 
     def unfit(self) -> str | None:
         """Return why this can no longer be used with a copy of the sources, or None while it can."""
-        return self.origin.changed_around() or self._damage()
+        return self._unmade() or self.origin.changed_around(self._place) or self._damage()
+
+    @property
+    def _place(self) -> Path | None:
+        """Where its packages are installed, None where they are so beside this framework."""
+        return None if self.interpreter is None else Environment.of_python(self.interpreter).site_packages
+
+    def _unmade(self) -> str | None:
+        if self.interpreter is None or Environment.of_python(self.interpreter).is_made:
+            return None
+        return f"the environment of {self.interpreter} is gone"
 
     def _damage(self) -> str | None:
         if self.snapshot is None or self.snapshot.startswith("s3://"):
@@ -203,12 +220,11 @@ def file_digest(path: Path) -> str | None:
         return None
 
 
-def distribution_version(name: str) -> str | None:
-    """Return the version of an installed distribution, or None."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def distribution_version(name: str, place: Path | None = None) -> str | None:
+    """Return the version of a distribution that is installed here, or in the folder `place`; or None."""
+    path = sys.path if place is None else [str(place)]
+    found = importlib.metadata.distributions(name=name, path=path)
+    return next((distribution.version for distribution in found), None)
 
 
 class Preparations:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from faas import environments, settings, tasks
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
 from faas.targets import Target
-from warmpool import threads
-
-Progress = Callable[[str], None]
+from faas.tasks import Progress
 
 KEPT_SNAPSHOTS = 3
-STDERR = 2
-"""Where what user code prints goes, by number: `sys.stderr` may be no file."""
 
 Tolerance = tuple[float, float]
 TOLERANCE: Tolerance = (1e-4, 1e-6)
@@ -99,7 +93,9 @@ async def _make(target: str, name: str | None, store: Path, asked: str | None, p
 
     with scratch_folder(store) as scratch:
         task = {"target": target, "function": name, "export": asked, "folder": str(scratch / "snapshot")}
-        made = await _run({**task, "verb": "make", "exported": str(scratch / "exported")}, progress)
+        wanted = {**task, "verb": "make", "exported": str(scratch / "exported")}
+        made, python = await _in_environment(wanted, progress)
+        task["python"] = python or sys.executable
         outcome: dict[str, Any] = {"snapshot": None, "digest": None, "reason": made["reason"]}
         if made["exported"] is not None:
             outcome = await _checked_export(made, {**task, "folder": str(scratch / "exported")}, progress)
@@ -108,9 +104,37 @@ async def _make(target: str, name: str | None, store: Path, asked: str | None, p
         if outcome["snapshot"] is not None:
             outcome["snapshot"] = _published(made["description"]["name"], Path(outcome["snapshot"]), store)
     copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason")
-    preparation = msgspec.convert({key: made[key] for key in copied} | outcome | {"asked": asked}, Preparation)
+    outcome |= {key: made[key] for key in copied} | {"asked": asked, "interpreter": python}
+    preparation = msgspec.convert(outcome, Preparation)
     progress(f"{preparation.name} is ready; {_frozen(preparation)}")
     return preparation
+
+
+async def _in_environment(task: dict[str, Any], progress: Progress) -> tuple[dict[str, Any], str | None]:
+    """Run a task here, or in an environment with what its function turns out to need, and tell in which: None is here.
+
+    What it needs is known once its file is loaded. A file that cannot be, for it imports what is not here, may still
+    show what its functions require.
+    """
+    python, tried = None, []
+    while True:
+        done = await _run({**task, "python": python or sys.executable}, progress)
+        if done["type"] != "needs":
+            return done, python
+        needed, found = done["requirements"], (done["function"], tuple(done["siblings"]))
+        if needed in tried:
+            raise NotPrepared(f"an environment with {', '.join(needed)} still lacks some of it", *found)
+        tried.append(needed)
+        try:
+            python = await environments.have(settings.read().environments, needed, progress)
+        except NotPrepared as error:
+            raise NotPrepared(str(error), *found) from None
+
+
+async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Run one task in a process of the interpreter that it names and return its last report."""
+    what = f"{task['target']} ready"
+    return await tasks.run("faas.preparing", task, progress, what=what, python=task["python"])
 
 
 def _frozen(preparation: Preparation) -> str:
@@ -187,63 +211,3 @@ def close(a: Any, b: Any, tolerance: Tolerance = TOLERANCE) -> bool:
     if isinstance(a, float) and isinstance(b, float | int):
         return math.isclose(a, b, rel_tol=tolerance[0], abs_tol=tolerance[1])
     return bool(a == b)
-
-
-async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Run one task in a process of its own and return its last report."""
-    reader, writer = os.pipe()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # no folder of the user may stand in for one of our packages
-            "-m",
-            "faas.preparing",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=STDERR,
-            pass_fds=(writer,),
-            env={**threads.ONE_THREAD, **os.environ, "TOKENIZERS_PARALLELISM": "false"},
-        )
-    except BaseException:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
-    try:
-        assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode({**task, "report_fd": writer}))
-        process.stdin.close()
-        last, found = await _reports(reader, progress)
-        status = await process.wait()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if last["type"] == "failed":
-        raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x), **found)
-    if last["type"] == "step":
-        raise NotPrepared(
-            f"the process that makes {task['target']} ready ended with status {status} while {last['text']}", **found
-        )
-    return last
-
-
-async def _reports(descriptor: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the last report, and the `function` and its `siblings` where the target was loaded."""
-    last: dict[str, Any] = {"type": "step", "text": "starting"}
-    found: dict[str, Any] = {}
-    stream = asyncio.StreamReader(limit=2**26)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    try:
-        async for line in stream:
-            report = msgspec.json.decode(line)
-            if report["type"] == "found":
-                found = {"function": report["function"], "siblings": tuple(report["siblings"])}
-                continue
-            last = report
-            if report["type"] == "step":
-                progress(report["text"])
-    finally:
-        transport.close()
-    return last, found

@@ -1,8 +1,8 @@
 """The process in which a function is made ready: `python -m faas.preparing`. `faas.prepare` starts it.
 
-It reads one `Task` from standard input and writes `Report`s, one JSON line each, to the descriptor that the task names;
-standard output and error are the user's code's own. Each function gets a process of its own, so that the modules it
-records are its own; the check of a snapshot gets a fresh one, so that nothing but the snapshot can have helped.
+It reads one `Task` and reports what becomes of it, as `faas.tasks` has it. Each function gets a process of its own, so
+that the modules it records are its own; the check of a snapshot gets a fresh one, so that nothing but the snapshot can
+have helped.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 import snapshot
-from faas import examples, export, instance, later, modules, rehearsal, targets
-from faas.errors import FaasError, SettingError, TargetError, named
+from faas import examples, export, instance, later, modules, needs, rehearsal, targets, tasks
+from faas.errors import SettingError, TargetError, named
 from faas.export import Exported
 from faas.function import Function
 from faas.handler import Handler, Unkept
 from faas.preparation import Description, Origin, distribution_version, file_digest
-from faas.requirements import unmet
+from faas.tasks import Found, Report, Step
 from snapshot import sharing
 
 _RECORDED = instance  # an instance needs its modules too: they are part of what is recorded
@@ -83,58 +82,34 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag="checked"):
     rehearsable: bool
 
 
-class Step(msgspec.Struct, frozen=True, tag="step"):
-    """Something begins, in words."""
+class Needs(msgspec.Struct, frozen=True, kw_only=True, tag="needs"):
+    """The outcome of "make" where this interpreter does not do: it lacks some of `requirements`.
 
-    text: str
+    They are those of `function`, or of all functions of a file that cannot be loaded here.
+    """
 
-
-class Found(msgspec.Struct, frozen=True, tag="found"):
-    """The target is loaded: the names of all its functions, and the one that is made ready."""
-
-    siblings: tuple[str, ...]
-    function: str
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
-    """The work failed: `message` for people, `traceback` of the user's code where it was that."""
-
-    message: str
-    traceback: str = ""
-
-
-Report = Made | Checked | Step | Found | Failed
+    requirements: tuple[str, ...]
+    function: str | None = None
+    siblings: tuple[str, ...] = ()
 
 
 def main() -> int:
     """Do the task on standard input. Returns the exit status."""
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
-    os.set_inheritable(task.report_fd, False)
-
-    def report(message: Report) -> None:
-        os.write(task.report_fd, msgspec.json.encode(message) + b"\n")
-
-    try:
-        report(_make(task, report) if task.verb == "make" else _check(task))
-    except FaasError as error:
-        report(Failed(message=str(error)))
-        return 1
-    except Exception as error:
-        trace = traceback.format_exc()
-        report(Failed(message=named(error), traceback=trace))
-        return 1
-    return 0
+    return tasks.serve(Task, lambda task, report: _make(task, report) if task.verb == "make" else _check(task))
 
 
-def _make(task: Task, report: Callable[[Report], None]) -> Made:
+def _make(task: Task, report: Report) -> Made | Needs:
     report(Step(f"importing {task.target}"))
-    functions = targets.load(task.target)
+    try:
+        functions = targets.load(task.target)
+    except TargetError as error:
+        return Needs(requirements=needs.of_file(task.target, error))
     function = _pick(functions, task.function)
     siblings = tuple(f.name for f in targets.load(targets.Target.of(task.target).place))
     report(Found(siblings, function.name))
-    missing = unmet(function.spec.requirements)
-    if missing:
-        raise TargetError(f"{function.name} requires {', '.join(missing)}; install it beside faas and try again")
+    needed = needs.of_functions([function])
+    if needed:
+        return Needs(requirements=needed, function=function.name, siblings=siblings)
     report(Step(f"setting up {function.name}"))
     handler = Handler(function)
     begun = time.monotonic()
@@ -168,7 +143,7 @@ def _make(task: Task, report: Callable[[Report], None]) -> Made:
 
 
 def _export(
-    handler: Handler, state: Any, form: str, task: Task, digest: str | None, report: Callable[[Report], None]
+    handler: Handler, state: Any, form: str, task: Task, digest: str | None, report: Report
 ) -> tuple[Exported | None, str | None, list[str] | None]:
     """Run the examples and export what they call: what came of it, or why there is nothing; and the answers if any."""
     name = handler.function.name
@@ -206,9 +181,7 @@ def _state(handler: Handler) -> Any:
         raise SettingError(f"{title}.setup() raised {named(error)}{at}") from None
 
 
-def _freeze(
-    function: Function, state: Any, task: Task, report: Callable[[Report], None]
-) -> tuple[str | None, str | None, int]:
+def _freeze(function: Function, state: Any, task: Task, report: Report) -> tuple[str | None, str | None, int]:
     if function.spec.snapshot.mode == "off":
         return None, 'snapshot="off"', 0
     if isinstance(state, Unkept):

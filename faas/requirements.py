@@ -1,13 +1,16 @@
-"""What a function needs to have installed, checked against this interpreter's own environment."""
+"""What a function needs to have installed: checked against this interpreter, or read from the function's file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import json
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from faas.errors import SettingError
-from faas.preparation import distribution_version
 
 
 def unmet(requirements: Iterable[str]) -> list[str]:
@@ -19,14 +22,81 @@ def unmet(requirements: Iterable[str]) -> list[str]:
     missing = []
     for text in requirements:
         requirement = _parsed(text)
-        if requirement.marker is not None and not requirement.marker.evaluate():
-            continue
-        version = distribution_version(requirement.name)
-        if version is None:
-            missing.append(f"{text} (not installed)")
-        elif not requirement.specifier.contains(version, prereleases=True):
-            missing.append(f"{text} ({version} is installed)")
+        lack = _lack(requirement) if holds(requirement) else None
+        if lack is not None:
+            missing.append(f"{text} ({lack})")
     return missing
+
+
+def normalized(text: str) -> str:
+    """Return a requirement as all who mean the same write it. Raises SettingError."""
+    requirement = _parsed(text)
+    requirement.name = canonicalize_name(requirement.name)
+    return str(requirement)
+
+
+def holds(requirement: Requirement, extra: str = "") -> bool:
+    """Tell whether a requirement is one on this machine and for this Python, of a package with an extra asked for."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def written_in(source: str) -> tuple[str, ...]:
+    """Return the requirements that decorators in a Python source are given, as far as they stand there in full.
+
+    For a file that cannot be imported without them.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return ()
+    named = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found: dict[str, None] = {}
+    for value in _decorator_arguments(tree):
+        value = named.get(value.id, value) if isinstance(value, ast.Name) else value
+        if isinstance(value, ast.List | ast.Tuple | ast.Set):
+            found |= {
+                one.value: None for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+    return tuple(found)
+
+
+def _decorator_arguments(tree: ast.Module) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call):
+                    yield from (one.value for one in decorator.keywords if one.arg == "requirements")
+
+
+def _lack(requirement: Requirement) -> str | None:
+    """Return what is there instead of what is required, None where it is met."""
+    try:
+        found = metadata.distribution(requirement.name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+    if requirement.url is not None:
+        origin = json.loads(found.read_text("direct_url.json") or "{}").get("url")
+        return None if origin == requirement.url else f"{found.version} is installed, from {origin or 'an index'}"
+    if not requirement.specifier.contains(found.version, prereleases=True):
+        return f"{found.version} is installed"
+    return _lack_of_extras(requirement, found)
+
+
+def _lack_of_extras(requirement: Requirement, found: metadata.Distribution) -> str | None:
+    for extra in requirement.extras:
+        for text in found.requires or ():
+            dependency = Requirement(text)
+            if holds(dependency, extra) and not holds(dependency):
+                lack = _lack(dependency)
+                if lack is not None:
+                    return f"of its extra {extra}, {dependency.name}: {lack}"
+    return None
 
 
 def _parsed(text: str) -> Requirement:

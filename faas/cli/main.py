@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "delete": "Take a function from the platform.",
     "invoke": "Call a served function.",
     "logs": "Show what a function logged.",
+    "env": "List and prune the environments of functions with requirements of their own.",
     "snapshot": "Create, inspect and verify snapshots.",
     "bench": "Put load on a URL and measure.",
 }

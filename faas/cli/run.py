@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import click
 
 from faas import codec, targets
-from faas.cli import body, example
+from faas.cli import body, environment, example
 from faas.cli.body import Body
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure, in_full
 from faas.errors import BadInput, FaasError
@@ -29,10 +29,10 @@ def command(target: str, data: str | None, file: str | None, path: str) -> None:
 
     What the function itself prints goes to standard error.
     """
-    given = body.read(data, file)
     answers = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
-        function = one(targets.load(target), target)
+        function = one(environment.load(target), target)
+        given = body.read(data, file)  # not before: standard input is there for the process that answers
         endpoint = _endpoint(function, path)
         try:
             kwargs = _kwargs(endpoint.signature, given)

@@ -11,7 +11,8 @@ import sys
 import click
 import uvloop
 
-from faas import settings, targets
+from faas import settings
+from faas.cli import environment
 from faas.cli import log_format as logs
 from faas.cli import port as ports
 from faas.cli.failure import WORK_FAILED, Failure
@@ -55,7 +56,7 @@ def command(
 
         options = ["--keep-alive", str(keep_alive), *(["--log-format", log_format] if log_format else [])]
         return serve_again_and_again(Target.of(target), ports.listen(host, port), options)
-    function = one(targets.load(target), target)
+    function = one(environment.load(target), target)
     listen = ports.listen(host, port) if listen_fd is None else socket.socket(fileno=listen_fd)
     return serve_here(function, listen, keep_alive_s=keep_alive, is_child=listen_fd is not None)
 

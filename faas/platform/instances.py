@@ -9,6 +9,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -241,7 +242,11 @@ def _let_go(made: Instance) -> None:
 def environment(preparation: Preparation) -> Environment:
     """Return the hot zygote that instances are forked from: one that has the imports, the code and the state."""
     payload = msgspec.json.encode(revision_of(preparation))
-    return Environment(modules=preparation.imports, preload=Preload(entry="faas.revision:preload", payload=payload))
+    return Environment(
+        modules=preparation.imports,
+        python=preparation.interpreter or sys.executable,
+        preload=Preload(entry="faas.revision:preload", payload=payload),
+    )
 
 
 def revision_of(preparation: Preparation) -> Revision:

@@ -1,0 +1,42 @@
+"""What a target needs that this interpreter lacks: as its functions say, or its file where that cannot be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faas import environments, requirements
+from faas.errors import TargetError
+from faas.function import Function
+from faas.targets import Target
+
+
+def of_functions(functions: Iterable[Function]) -> tuple[str, ...]:
+    """Return all that these functions require, where some of it is not here; else nothing.
+
+    Raises:
+        SettingError: a requirement is none as pip takes them.
+    """
+    needed = tuple(dict.fromkeys(text for function in functions for text in function.spec.requirements))
+    return needed if requirements.unmet(needed) else ()
+
+
+def of_file(target: str, error: TargetError) -> tuple[str, ...]:
+    """Return what a target's file says that its functions require, where some of it is not here.
+
+    Raises:
+        TargetError: `error`, by which the target cannot be loaded, has another reason.
+    """
+    if not isinstance(error.__cause__, ImportError):
+        raise error
+    paths = [path for path in Target.of(target).sources if path.is_file()]
+    named = requirements.written_in(paths[0].read_text(errors="replace")) if paths else ()
+    if requirements.unmet(named):
+        return named
+    here = environments.current()
+    recipe = here.recipe() if here is not None else None
+    if recipe is None:
+        raise error
+    held = ", ".join(recipe.requirements)
+    raise TargetError(
+        f"{error}; its environment holds faas and {held}, no more: add what is missing to requirements="
+    ) from error.__cause__

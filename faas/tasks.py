@@ -1,0 +1,143 @@
+"""Work done in a process of its own: what it is comes on standard input, what becomes of it comes back line by line.
+
+`run` is the parent's side, `serve` the child's. A child reads one task as JSON from standard input and writes reports,
+one JSON line each, to the descriptor that the task names; standard output and error are those of the code it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from faas.errors import FaasError, NotPrepared, named
+from warmpool import threads
+
+Progress = Callable[[str], None]
+
+STDERR = 2
+"""Where what user code prints goes, by number: `sys.stderr` may be no file."""
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """Something begins, in words."""
+
+    text: str
+
+
+class Found(msgspec.Struct, frozen=True, tag="found"):
+    """The target is loaded: the names of all its functions, and the one that is made ready."""
+
+    siblings: tuple[str, ...]
+    function: str
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The work failed: `message` for people, `traceback` of the user's code where it was that."""
+
+    message: str
+    traceback: str = ""
+
+
+class _Task(Protocol):
+    @property
+    def report_fd(self) -> int: ...
+
+
+_T = TypeVar("_T", bound=_Task)
+Report = Callable[[msgspec.Struct], None]
+
+
+def serve(kind: type[_T], do: Callable[[_T, Report], msgspec.Struct]) -> int:
+    """Do the task on standard input and report what comes of it last. Returns the exit status."""
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
+    os.set_inheritable(task.report_fd, False)
+
+    def report(message: msgspec.Struct) -> None:
+        os.write(task.report_fd, msgspec.json.encode(message) + b"\n")
+
+    try:
+        report(do(task, report))
+    except FaasError as error:
+        report(Failed(message=str(error)))
+        return 1
+    except Exception as error:
+        trace = traceback.format_exc()
+        report(Failed(message=named(error), traceback=trace))
+        return 1
+    return 0
+
+
+async def run(
+    module: str, task: dict[str, Any], progress: Progress, *, what: str, python: str = sys.executable
+) -> dict[str, Any]:
+    """Run one task by `python -m module` and return its last report; it ends, with all it started, when cancelled.
+
+    `what` says what the process is for, in words.
+
+    Raises:
+        NotPrepared: the task failed, or its process ended without a word.
+    """
+    reader, writer = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            python,
+            "-P",  # no folder of the user may stand in for one of our packages
+            "-m",
+            module,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=STDERR,
+            pass_fds=(writer,),
+            process_group=0,
+            env={**threads.ONE_THREAD, **os.environ, "TOKENIZERS_PARALLELISM": "false"},
+        )
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    try:
+        assert process.stdin is not None
+        process.stdin.write(msgspec.json.encode({**task, "report_fd": writer}))
+        process.stdin.close()
+        last, found = await _reports(reader, progress)
+        status = await process.wait()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if last["type"] == "failed":
+        raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x), **found)
+    if last["type"] == "step":
+        raise NotPrepared(f"the process that makes {what} ended with status {status} while {last['text']}", **found)
+    return last
+
+
+async def _reports(descriptor: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the last report, and the `function` and its `siblings` where the target was loaded."""
+    last: dict[str, Any] = {"type": "step", "text": "starting"}
+    found: dict[str, Any] = {}
+    stream = asyncio.StreamReader(limit=2**26)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        async for line in stream:
+            report = msgspec.json.decode(line)
+            if report["type"] == "found":
+                found = {"function": report["function"], "siblings": tuple(report["siblings"])}
+                continue
+            last = report
+            if report["type"] == "step":
+                progress(report["text"])
+    finally:
+        transport.close()
+    return last, found
