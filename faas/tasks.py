@@ -95,7 +95,7 @@ async def run(
             stdin=asyncio.subprocess.PIPE,
             stdout=STDERR,
             pass_fds=(writer,),
-            process_group=0,
+            start_new_session=True,  # so that all it started can be ended with it
             env={**threads.ONE_THREAD, **os.environ, "TOKENIZERS_PARALLELISM": "false"},
         )
     except BaseException:
