@@ -18,8 +18,8 @@ from enum import Enum
 
 RENEW_AT = 0.8
 """The part of its room for growth, from what it held when it was ready up to its limit, at which one is renewed."""
-LIFE_OVER_START = 20.0
-"""No instance is renewed before it has served for that many times its start took: 5 % of the time at most."""
+LIFE_OVER_START = 5.0
+"""No instance is renewed before it has served for that many times its start took, or some would only ever start."""
 CLOSELY_EVERY_S = 1.0
 CPU_SLACK = 1.1
 """Ticks are coarse: this much over its share is no trespass."""
