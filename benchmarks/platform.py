@@ -6,10 +6,11 @@ python -m benchmarks.platform
 import sys
 
 from benchmarks import area
-from benchmarks.measures import activator, wake_peers
+from benchmarks.measures import activator, keep_alive, wake_peers
 
 MEASURES = {
     "activator": activator.measure,
+    "keep-alive": keep_alive.measure,
     "wake-peers": wake_peers.measure,
 }
 

@@ -17,6 +17,7 @@ FaasError
 ├── DeadlineExceeded        `timeout_s` or the caller's own deadline passed                                   504
 ├── CallerGone              the caller left before its answer                                                 499
 ├── HandlerError            the handler broke its contract: wrong length, wrong type, a slot left empty       500
+├── BadTrace                a file is no trace of calls
 ├── RemoteError             a function called elsewhere answered with an error; keeps its status
 └── PlatformError           the one-box platform cannot be reached or cannot do what was asked
 """
@@ -115,6 +116,10 @@ class CallerGone(FaasError):
 
 class HandlerError(FaasError):
     """The handler returned what its contract does not allow."""
+
+
+class BadTrace(FaasError):
+    """A file that should hold a trace of calls cannot be read, or holds something else."""
 
 
 class RemoteError(FaasError):

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "logs": "Show what a function logged.",
     "env": "List and prune the environments of functions with requirements of their own.",
     "snapshot": "Create, inspect and verify snapshots.",
+    "simulate": "Replay a trace against a function's scaling.",
     "bench": "Put load on a URL and measure.",
 }
 
