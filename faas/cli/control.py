@@ -1,33 +1,52 @@
-"""The control interface of this machine's platform, as commands ask it."""
+"""The control interface of a platform, as commands ask it: this machine's on its Unix socket, or one elsewhere.
+
+That of the platform at `FAAS_URL` is asked where `FAAS_TOKEN` is set too.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import socket
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from faas import address, settings
 from faas.address import Record
 from faas.cli.failure import Failure
-from faas.errors import PlatformError, RemoteError
+from faas.errors import PlatformError, RemoteError, SettingError
 
+PREFIX: Final = "/_faas/control"
+"""Where the control interface is on a platform's own port."""
 _ANSWER_S = 60.0
 
 
 class Control:
-    """The platform of a record; of this machine, unless told.
+    """The platform of a record; else the one that the environment names, else that of this machine.
 
     Raises:
         PlatformError: none runs here.
+        SettingError: `FAAS_URL` is no URL.
         Failure: it is coming up still, and cannot be asked.
     """
 
     def __init__(self, record: Record | None = None) -> None:
-        self.record = record or _record()
+        found = settings.read()
+        self._prefix = ""
+        self._headers: dict[str, str] = {}
+        if record is None and found.url is not None and found.token is not None:
+            self._title = f"the platform at {found.url}"
+            self._connect = _connector(found.url)
+            self._prefix = urlsplit(found.url).path.rstrip("/") + PREFIX
+            self._headers["Authorization"] = f"Bearer {found.token}"
+        else:
+            here = record or _record()
+            self._title = f"the platform (process {here.pid})"
+            self._connect = partial(_UnixConnection, here.control)
 
     def get(self, path: str) -> Any:
         """Return what the platform says.
@@ -59,15 +78,15 @@ class Control:
         self, method: str, path: str, value: Any, timeout_s: float | None
     ) -> Iterator[http.client.HTTPResponse]:
         body = None if value is None else msgspec.json.encode(value)
-        connection = _UnixConnection(self.record.control, timeout_s)
+        connection = self._connect(timeout_s)
         try:
-            connection.request(method, path, body)
+            connection.request(method, self._prefix + path, body, self._headers)
             response = connection.getresponse()
             if response.status >= 400:
                 raise _refusal(response.status, response.read())
             yield response
         except (OSError, http.client.HTTPException) as error:
-            what = f"the platform (process {self.record.pid}) does not answer: {type(error).__name__}: {error}"
+            what = f"{self._title} does not answer: {type(error).__name__}: {error}"
             raise PlatformError(what) from error
         finally:
             connection.close()
@@ -86,6 +105,15 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self._timeout_s)
         self.sock.connect(self._path)
+
+
+def _connector(url: str) -> Callable[[float | None], http.client.HTTPConnection]:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or parts.hostname is None:
+        raise SettingError(f"{settings.URL}={url!r}: write a URL such as http://127.0.0.1:8000")
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    host, port = parts.hostname, parts.port
+    return lambda timeout_s: kind(host, port, timeout=timeout_s)
 
 
 def _record() -> Record:

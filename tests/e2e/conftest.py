@@ -62,13 +62,19 @@ def faas(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def bring_up(home: Path, *arguments: str) -> Box:
-    """Start `faas up` and wait until it is ready. Its output goes to HOME/up.log."""
+def bring_up(home: Path, *arguments: str, **settings) -> Box:
+    """Start `faas up` and wait until it is ready. Its output goes to HOME/up.log; `settings` are Popen's, and `env` is
+    added to the environment."""
     home.mkdir(parents=True, exist_ok=True)
     command = _command("up", *arguments, "--port", "0")
     with (home / "up.log").open("w") as log:
         process = subprocess.Popen(
-            command, env=environ(home), stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            **settings | {"env": environ(home) | settings.get("env", {})},
         )
     record = home / "run" / "platform.json"
     try:
