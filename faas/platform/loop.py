@@ -15,20 +15,18 @@ from typing import Protocol
 
 from faas.clock import Clock, monotonic
 from faas.metrics import Histogram
-from faas.platform.autoscaler import Autoscaler, scaling_settings
+from faas.platform.autoscaler import scaling_settings
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, OnChange, State
 from faas.platform.logs import LogFile
+from faas.platform.wanted import Wanted
 from faas.preparation import Preparation
 from warmpool.policy import Backoff
 
-REPORT_EVERY_S = 1.0
-DECIDE_EVERY_S = 2.0
 START_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 TOTAL = "total"
 """Among the phases of a start: all of it, from the order until the instance was ready."""
-_LEAST_WAIT_S = 0.001  # a date that rounding puts a hair ahead must not be waited for again and again
 SOUND_AFTER_S = 1.0
 """An instance that was ready for this long, or has answered, before it ended was no failed start."""
 DEAF_AFTER_S = 5.0
@@ -110,20 +108,15 @@ class ScalingLoop:
         self._on_imported = on_imported
         self._on_step = on_step
         self._clock = clock
-        self._habit = habit
         self._admit = admit
-        self._autoscaler = Autoscaler(scaling_settings(description, grace_s=grace_s))
+        self._wanted = Wanted(scaling_settings(description, grace_s=grace_s), self.capacity.concurrency, habit)
         self._endpoints: dict[Instance, Endpoint] = {}
         self._drains: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._proof: asyncio.Future[str | None] | None = None
         self._backoff = Backoff()
-        self._floor = 0
-        self._floor_until = -math.inf
-        self._ceiling: int | None = None
         self._is_refused = False
-        self._forget()
         self.capacity.concurrency.on_return = self._returned
 
     def wake(self) -> None:
@@ -145,10 +138,10 @@ class ScalingLoop:
 
         Returns when those that had to go are gone.
         """
-        self._ceiling = None
-        self._floor = min(num_instances, self.preparation.description.max_instances)
-        self._floor_until = self._clock() + self.preparation.description.scaledown_window_s
-        self._converge(self._floor)
+        description = self.preparation.description
+        wanted = min(num_instances, description.max_instances)
+        self._wanted.by_hand(wanted, self._clock() + description.scaledown_window_s)
+        self._converge(wanted)
         self._forget()
         self.wake()
         if self._drains:
@@ -193,11 +186,11 @@ class ScalingLoop:
         idle = [
             made for made, endpoint in self._endpoints.items() if made.state is State.READY and not endpoint.in_flight
         ]
-        return idle[: max(0, self.num_ready - self._least)]
+        return idle[: max(0, self.num_ready - self._wanted.least)]
 
     def evict(self, made: Instance) -> None:
         """Let an idle instance go; it is not replaced before the function is called again."""
-        self._ceiling = sum(other.serves for other in self.instances) - 1
+        self._wanted.evicted(sum(other.serves for other in self.instances) - 1)
         self._drain(made, self.preparation.description.grace_period_s)
         self.wake()
 
@@ -206,110 +199,38 @@ class ScalingLoop:
         return self._endpoints.get(made)
 
     def _forget(self) -> None:
-        """Begin without a past: no load, nothing on the way to zero."""
-        self._autoscaler.restart(self.num_ready, self._clock())
-        self._report_at = self._decide_at = math.inf
-        self._awake = self._dozes = False
+        self._wanted.forget(self.num_ready, self._clock())
 
     def _returned(self) -> None:
-        """A request comes after a while without any."""
-        if self._habit is not None:
-            self._habit.returned(self._idle_s(self._clock()))
-        if self._dozes or self._ceiling is not None:
-            self._ceiling = None
+        """A request comes while there is none."""
+        if self._wanted.returned(self._clock()):
             self.wake()
-
-    def _idle_s(self, now: float) -> float:
-        """Seconds since the last answer; infinity where there never was one."""
-        last_s = self.capacity.concurrency.last_activity_s
-        return now - (last_s if self._habit is None else max(last_s, self._habit.last_s))
 
     def step(self, now: float) -> float | None:
         """Measure, decide and act. Returns the seconds until the next step, None where only a wake-up brings it."""
-        concurrency = self.capacity.concurrency
         self._is_refused = False
-        if self.capacity.num_held:
-            self._ceiling = None
-        if not concurrency.current:
+        if not self.capacity.concurrency.current:
             self._is_quiet.set()
-            if self._habit is not None:
-                self._habit.last_s = max(self._habit.last_s, concurrency.last_activity_s)
-        if not self._awake:
-            if self._may_rest(now):
-                return self._until_warm_s(now)
-            self._awake = True
-            concurrency.report()  # what came before it was looked at is no load
-            self._report_at, self._decide_at = now + REPORT_EVERY_S, now
-        elif self._dozes and concurrency.current:
-            concurrency.report()
-            self._report_at, self._decide_at = now + REPORT_EVERY_S, now + DECIDE_EVERY_S
-        self._measure(now)
-        wanted = self._wanted(now)
+        if not self._wanted.is_awake and self._may_rest(now):
+            return self._wanted.until_warm_s(now)
+        has_any = any(made.serves for made in self.instances)
+        self._wanted.measure(now, self.num_ready, num_held=self.capacity.num_held, has_any=has_any)
+        wanted = self._count(now)
         self._converge(wanted)
         self._kill_stuck(now)
         if self._may_rest(now):
             self._forget()
-            return self._until_warm_s(now)
-        self._dozes = self._autoscaler.is_calm and not concurrency.current and self.num_ready == wanted
-        if self._dozes:
-            return self._doze_s(now)
-        return max(0.0, min(self._report_at, self._decide_at) - now)
+            return self._wanted.until_warm_s(now)
+        return self._wanted.wait_s(now, is_settled=self.num_ready == wanted)
 
-    def _doze_s(self, now: float) -> float | None:
-        """Seconds for which nothing changes without a request; None where nothing ever does."""
-        dates = [self._decide_at - now, self._until_warm_s(now) or math.inf]
-        if self._floor:
-            dates.append(self._floor_until - now)
-        wait_s = max(0.0, min(dates))
-        return None if wait_s == math.inf else wait_s
-
-    def _measure(self, now: float) -> None:
-        """Report the load and decide, each when it is due, or at once for a request that finds no instance."""
-        concurrency, autoscaler = self.capacity.concurrency, self._autoscaler
-        if now >= self._report_at:
-            autoscaler.record(now, concurrency.report())
-            self._report_at = now + REPORT_EVERY_S
-        poked = self.capacity.num_held > 0 and not any(made.serves for made in self.instances)
-        if poked and autoscaler.scale == 0:
-            autoscaler.record(now, concurrency.announce())
-        if poked or now >= self._decide_at:
-            again_at = autoscaler.decide(self.num_ready, now)
-            later = math.inf if autoscaler.is_calm and not concurrency.current else now + DECIDE_EVERY_S
-            self._decide_at = later if again_at is None else min(later, again_at)
+    def _count(self, now: float) -> int:
+        return self._wanted.count(now, is_proving=self._proof is not None and not self._proof.done())
 
     def _may_rest(self, now: float) -> bool:
         """Whether nothing runs or should, and nobody who waits could be served by trying now."""
-        if self.instances or self.capacity.num_held or self._least:
+        if self.instances or self.capacity.num_held or self._wanted.least:
             return False
-        return self._is_refused or self._backoff.wait_s(now) > 0 or self._wanted(now) == 0
-
-    def _wanted(self, now: float) -> int:
-        """Instances to have now, by load, habit, hand and eviction."""
-        wanted = self._autoscaler.scale
-        if self._habit is not None and not self.capacity.concurrency.current:
-            wanted = self._autoscaler.scale_idle(self._habit.kept, self._idle_s(now))
-        if self._ceiling is not None:
-            wanted = min(wanted, self._ceiling)
-        return max(wanted, self._floor_now(now), self._autoscaler.settings.min_scale)
-
-    def _until_warm_s(self, now: float) -> float | None:
-        """Seconds until the habit of an idle function may want it warm or let it go; None where nothing is known."""
-        if self._habit is None or self.capacity.concurrency.current:
-            return None
-        idle_s = self._idle_s(now)
-        change_s = self._habit.kept.next_change_s(idle_s)
-        return None if change_s is None else max(_LEAST_WAIT_S, change_s - idle_s)
-
-    @property
-    def _least(self) -> int:
-        """Instances to have whatever the load."""
-        return max(self._autoscaler.settings.min_scale, self._floor)
-
-    def _floor_now(self, now: float) -> int:
-        is_proving = self._proof is not None and not self._proof.done()
-        if now >= self._floor_until and not is_proving:
-            self._floor = 0
-        return self._floor
+        return self._is_refused or self._backoff.wait_s(now) > 0 or self._count(now) == 0
 
     def _converge(self, wanted: int) -> None:
         living = [made for made in self.instances if made.serves]
