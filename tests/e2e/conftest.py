@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,11 +62,13 @@ def faas(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def bring_up(home: Path, *arguments: str, **settings) -> Box:
-    """Start `faas up` and wait until it is ready. Its output goes to HOME/up.log; `settings` are Popen's, and `env` is
-    added to the environment."""
+def bring_up(home: Path, *arguments: str, env: Mapping[str, str] = {}, before: Sequence[str] = ()) -> Box:
+    """Start `faas up` and wait until it is ready. Its output goes to HOME/up.log.
+
+    `env` is added to the environment, and `before` is what the command is an argument of.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    command = _command("up", *arguments, "--port", "0")
+    command = [*before, *_command("up", *arguments, "--port", "0")]
     with (home / "up.log").open("w") as log:
         process = subprocess.Popen(
             command,
@@ -74,7 +76,7 @@ def bring_up(home: Path, *arguments: str, **settings) -> Box:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            **settings | {"env": environ(home) | settings.get("env", {})},
+            env=environ(home) | dict(env),
         )
     record = home / "run" / "platform.json"
     try:
