@@ -85,3 +85,64 @@ def test_ht_09_the_platforms_own_probes(path, before, after, method):
     made.is_ready = True
     assert made.route(b"localhost", path, method).status == after
     assert made.route(b"localhost", path, b"POST").status == 405
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "header"),
+    [
+        (b"localhost", b"/f/embed@next/predict", b""),
+        (b"localhost", b"/f/embed%40next/predict", b""),
+        (b"localhost", b"/f/Embed@next/predict", b""),
+        (b"localhost", b"/f/embed/predict", b"next"),
+        (b"localhost", b"/f/embed@next/predict", b"other"),
+        (b"next-embed.example.com", b"/predict", b""),
+        (b"embed.example.com", b"/predict", b"next"),
+    ],
+)
+def test_a_revision_by_its_tag(host, path, header):
+    made = registry("echo")
+    made.add(Hosted("embed", next="r1"))
+    assert made.route(host, path, b"POST", header) == Target(made.get("embed").tagged("next"), b"/predict")
+
+
+def test_an_unknown_tag_is_not_found_and_names_the_nearest():
+    made = registry("echo")
+    made.add(Hosted("embed", next="r1"))
+    for host, path, header in ((b"x", b"/f/embed@nex/", b""), (b"x", b"/f/embed/", b"nex")):
+        answer = made.route(host, path, b"POST", header)
+        assert (answer.status, "did you mean 'next'" in answer.problem.detail) == (404, True)
+
+
+def test_a_functions_own_name_goes_before_anothers_tag():
+    made = registry("next-embed")
+    made.add(Hosted("embed", next="r1"))
+    assert made.route(b"next-embed.example.com", b"/", b"POST") == Target(made.get("next-embed").capacity, b"/")
+
+
+def test_a_function_without_a_revision_says_why():
+    made = registry("embed", "echo")
+    embed = made.get("embed")
+    embed.next = lambda: None
+    assert "gets calls without a tag" in made.route(b"x", b"/f/embed/", b"POST").problem.detail
+    embed.failure = "RuntimeError: no model"
+    answer = made.route(b"x", b"/f/embed/", b"POST")
+    assert (answer.status, "no model" in answer.problem.detail) == (503, True)
+
+
+def test_what_is_removed_is_not_found():
+    made = registry("embed", "echo")
+    made.remove("embed")
+    assert made.route(b"x", b"/f/embed/", b"POST").status == 404
+    assert made.route(b"embed.example.com", b"/", b"POST") == Target(made.get("echo").capacity, b"/")
+
+
+def test_local_servers_are_below_their_paths_until_they_are_unmounted():
+    made = registry("embed", "echo")
+    made.mount(b"/_faas/control", "/run/control")
+    found = made.route(b"x", b"/_faas/control/functions", b"GET")
+    assert [endpoint.address for endpoint in found.capacity.endpoints] == ["/run/control"]
+    assert found.path == b"/functions"
+    assert made.route(b"x", b"/_faas/control", b"GET").path == b"/"
+    assert made.route(b"x", b"/_faas/controls", b"GET").status == 404
+    made.unmount()
+    assert made.route(b"x", b"/_faas/control/functions", b"GET").status == 404
