@@ -145,6 +145,7 @@ class Station:
             try:
                 worker = await parked.adopt(request)
             except BrokenPipeError:  # it died between two looks
+                self._parked_failed(parked)
                 continue
             finally:
                 self._refill()
@@ -236,12 +237,14 @@ class Station:
             self._filling = None
 
     def _parked_ended(self, parked: Parked) -> None:
-        if parked not in self.parked:
-            return
-        self.parked.remove(parked)
+        if parked in self.parked:
+            self.parked.remove(parked)
+            self._parked_failed(parked)
+
+    def _parked_failed(self, parked: Parked) -> None:
         now = self._loop.time()
         self._parking = self._parking.after(served=False, now=now)
-        _log.warning("parked worker %d ended with status %d", parked.worker.pid, parked.worker.status)
+        _log.warning("parked worker %d ended before it was needed", parked.worker.pid)
         self._loop.call_later(self._parking.wait_s(now), self._refill)
 
     async def _outcome(self, work: asyncio.Future[_T]) -> _T:

@@ -29,3 +29,7 @@ def tell(payload: bytes, fds: dict[str, int]) -> None:
     found = HELD | {"pid": os.getpid(), "parent": os.getppid(), "threads_here": os.environ.get("OMP_NUM_THREADS")}
     with os.fdopen(fds["out"], "w") as out:
         json.dump(found, out)
+
+
+def take_memory(payload: bytes) -> None:
+    HELD["much"] = bytearray(b"x") * int(payload)
