@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -18,8 +19,7 @@ def command(as_json: bool) -> None:
     columns: listing.Columns = {
         "function": lambda row: row["name"],
         "url": lambda row: row["url"],
-        "revision": lambda row: row["revision"],
-        "traffic": lambda row: _split(row["traffic"]),
+        "revision": _revisions,
         "ready": lambda row: f"{row['ready']}/{row['instances']}",
         "requests": lambda row: row["requests"],
         "failed": lambda row: row["failed"],
@@ -31,6 +31,8 @@ def command(as_json: bool) -> None:
     listing.show(Control().get("/functions"), columns, as_json=as_json, none="no functions")
 
 
-def _split(traffic: Mapping[str, int]) -> str:
-    """Return how calls are shared where it is not one revision that has them all."""
-    return "/".join(str(percent) for percent in traffic.values()) if len(traffic) > 1 else ""
+def _revisions(row: Mapping[str, Any]) -> Any:
+    """Return the revision that has all calls, or how they are shared."""
+    if len(row["traffic"]) < 2:
+        return row["revision"]
+    return ", ".join(f"{revision} {percent}%" for revision, percent in row["traffic"].items())

@@ -20,7 +20,7 @@ import msgspec
 from blake3 import blake3
 
 from faas.errors import NotPrepared, PlatformError
-from faas.modules import OURS
+from faas.modules import HOME, OURS
 from faas.platform import bundles
 from faas.preparation import Preparation, file_digest
 from faas.targets import Target
@@ -28,8 +28,6 @@ from snapshot.s3_address import is_s3 as is_remote
 
 _STAGING = ".staging-"
 _DIGEST_LENGTH = 16
-_NOT_LINKED = frozenset((*OURS, "__pycache__"))
-"""Names that are ours: where a folder holds them it is this framework's own, which is on the path anyway."""
 
 
 class Kept:
@@ -108,7 +106,7 @@ class Kept:
             for path, digest in preparation.origin.sources.items()
             if Path(path).is_relative_to(target.folder)
         }
-        if not any(target.folder / path in target.sources for path in sources):
+        if target.folder == HOME or not any(target.folder / path in target.sources for path in sources):
             return None
         identity = [str(target.folder), sorted((str(path), digest) for path, digest in sources.items())]
         folder = self._code / blake3(msgspec.json.encode(identity)).hexdigest()[:_DIGEST_LENGTH]
@@ -150,12 +148,17 @@ def _mirror(origin: Path, folder: Path, sources: dict[Path, str]) -> None:
     for parent in parents:
         for found in (origin / parent).iterdir():
             path = parent / found.name
-            if path not in parents and path not in sources and found.name not in _NOT_LINKED:
+            if path not in parents and path not in sources and not _is_left(path, found):
                 (folder / path).symlink_to(found)
     for path, digest in sources.items():
         shutil.copy(origin / path, folder / path)
         if file_digest(folder / path) != digest:
             raise NotPrepared(f"{origin / path} has changed since it was made ready; give the same command again")
+
+
+def _is_left(path: Path, found: Path) -> bool:
+    """Tell whether something is not linked: compiled modules, and where the folder is our own home, our packages."""
+    return path.name == "__pycache__" or (str(path) in OURS and (found / "__init__.py").is_file())
 
 
 def _link(source: Path, folder: Path) -> None:

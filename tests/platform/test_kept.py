@@ -29,6 +29,8 @@ def app(tmp_path):
     (folder / "lib" / "data" / "table.csv").write_text("1,2\n")
     (folder / "__pycache__").mkdir()
     (folder / "faas").mkdir()
+    (folder / "faas" / "__init__.py").write_text("")
+    (folder / "snapshot").mkdir()
     return folder / "app.py"
 
 
@@ -43,7 +45,7 @@ def test_sources_are_copied_and_what_lies_beside_them_is_linked(tmp_path, app):
     assert (copy.parent / "words.txt").read_text() == "words"
     assert (copy.parent / "lib" / "data" / "table.csv").read_text() == "1,2\n"
     assert (copy.parent / "lib" / "unused.py").is_symlink()
-    assert sorted(path.name for path in copy.parent.iterdir()) == ["app.py", "lib", "words.txt"]
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["app.py", "lib", "snapshot", "words.txt"]
     assert kept.missing(found) is None
 
 
