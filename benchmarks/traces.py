@@ -28,7 +28,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 
 DAY_S = 86_400.0
@@ -102,7 +101,7 @@ def _share_below(points: tuple[tuple[float, float], ...], value: float) -> float
 
 def write(path: Path, *, num_apps: int, duration_s: float, seed: int) -> None:
     """Write a trace."""
-    rows = [
+    rows: list[tuple[str, str, float, float]] = [
         (app.name, app.name[:16], at_s + app.duration_s, app.duration_s)
         for app in apps(num_apps, duration_s=duration_s, seed=seed)
         for at_s in arrivals(app, duration_s=duration_s, seed=seed)
@@ -110,7 +109,7 @@ def write(path: Path, *, num_apps: int, duration_s: float, seed: int) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("app", "func", "end_timestamp", "duration"))
-        writer.writerows(sorted(rows, key=itemgetter(2)))
+        writer.writerows(sorted(rows, key=lambda row: row[2]))
 
 
 def main() -> int:

@@ -32,10 +32,9 @@ _SEED = 2021
 
 
 async def measure(bench: Bench) -> list[Row]:
-    """Replay a day of 24 applications, or half a day of 8, under each policy."""
+    """Replay a day of 24 applications, or of 8, under each policy: less than a day is too short to learn from."""
     path = bench.home / "trace.csv"
-    hours = bench.choose(24.0, 12.0)
-    traces.write(path, num_apps=bench.choose(24, 8), duration_s=hours * 3600, seed=_SEED)
+    traces.write(path, num_apps=bench.choose(24, 8), duration_s=traces.DAY_S, seed=_SEED)
     return await asyncio.to_thread(_compare, path)  # each simulation has an event loop of its own
 
 

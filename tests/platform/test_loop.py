@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from faas.platform.autoscaler import scaling_settings
+from faas.platform.habits import Habit
 from faas.platform.instances import Instance, State
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
@@ -45,8 +46,8 @@ class FakeLauncher:
 
     def launch(self, preparation, log, changed):
         made = Instance(
-            id=f"f-{len(self.launched)}",
-            function="f",
+            id=f"{preparation.name}-{len(self.launched)}",
+            function=preparation.name,
             revision="r",
             address=f"/nowhere/{len(self.launched)}",
             ordered_at=self.clock(),
@@ -104,7 +105,7 @@ class Waiter:
 class Bench:
     """A loop under a fake clock; `run` steps it as often as it asks to be stepped."""
 
-    def __init__(self, tmp_path, **changes):
+    def __init__(self, tmp_path, *, habit=None, admit=None, **changes):
         self.now = 1000.0
         self.launcher = FakeLauncher(lambda: self.now)
         origin = Origin(python="3", sources={}, distributions={})
@@ -115,6 +116,8 @@ class Bench:
             self.launcher,
             LogFile(tmp_path, "f"),
             on_imported=self.imported.append,
+            habit=habit,
+            admit=admit or (lambda _: None),
             clock=lambda: self.now,
         )
 
@@ -356,8 +359,130 @@ def test_what_calls_imported_is_told_once(bench):
     asyncio.run(story())
 
 
+def test_what_has_no_load_and_nothing_due_is_left_alone(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, min_instances=1)
+        await bench.run()
+        bench.launcher.ready(bench.living[0])
+        await bench.run(3.0)
+        assert await bench.run(100.0) is None, "no timer"
+        busy = [bench.call() for _ in range(3)]
+        assert bench.loop._changed.is_set(), "a call after a pause is looked at"
+        await bench.run(6.0)
+        assert len(bench.living) > 1
+        assert busy[0].endpoint is not None
+
+    asyncio.run(story())
+
+
+def test_while_it_is_kept_by_retention_the_next_step_is_its_end(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, scaledown_window_s=600.0)
+        await answered(bench)
+        await bench.run(70.0)
+        wait_s = await bench.run()
+        assert 500 < wait_s < 600
+        await bench.run(wait_s + 0.1)
+        assert bench.living == []
+
+    asyncio.run(story())
+
+
+async def answered(bench):
+    """Call once, and be answered."""
+    call = bench.call()
+    await bench.run()
+    for made in bench.living:
+        if made.state is State.STARTING:
+            bench.launcher.ready(made)
+    call.done()
+
+
+def regular(idle_s=605.0):
+    habit = Habit()
+    for _ in range(20):
+        habit.returned(idle_s)
+    return habit
+
+
+def test_with_a_habit_it_goes_soon_and_is_warm_again_before_it_is_called(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, habit=regular(), scaledown_window_s=60.0)
+        await answered(bench)
+        await bench.run(9.0)
+        assert len(bench.living) == 1, "the burst may go on"
+        await bench.run(3.0)
+        assert bench.living == [], "long before its window has passed"
+        await bench.run(500.0)
+        assert bench.living == []
+        await bench.run(90.0)
+        assert len(bench.living) == 1, "0.9 * 600 s after its last answer"
+        bench.launcher.ready(bench.living[0])
+        call = bench.call()
+        assert call.endpoint is not None, "not cold"
+        call.done()
+        assert bench.loop._wanted._habit.known.num_within == 21
+
+    asyncio.run(story())
+
+
+def test_what_was_warmed_for_nothing_goes_at_the_end_of_its_time(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, habit=regular())
+        await answered(bench)
+        await bench.run(600.0)
+        bench.launcher.ready(bench.living[0])
+        await bench.run(120.0)
+        assert len(bench.living) == 1
+        await bench.run(10.0)
+        assert bench.living == [], "1.1 * 660 s after its last answer"
+        assert await bench.run(1.0) is None, "and nothing is due any more"
+
+    asyncio.run(story())
+
+
+def test_a_platform_that_starts_again_warms_what_is_due(tmp_path):
+    async def story():
+        habit = regular()
+        habit.last_s = 1000.0 - 530.0
+        bench = Bench(tmp_path, habit=habit)
+        assert await bench.run() == pytest.approx(10.0)
+        await bench.run(11.0)
+        assert len(bench.living) == 1
+
+    asyncio.run(story())
+
+
+def test_the_least_wins_over_a_habit(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, habit=regular(), min_instances=1)
+        await bench.run()
+        await answered(bench)
+        await bench.run(300.0)
+        assert len(bench.living) == 1
+
+    asyncio.run(story())
+
+
+def test_a_start_without_room_is_refused_and_tried_again_for_the_next_call(tmp_path):
+    async def story():
+        reasons = ["no memory"]
+        bench = Bench(tmp_path, admit=lambda _: reasons[0] if reasons else None)
+        call = bench.call()
+        assert await bench.run() is None
+        assert call.reason == ("no memory", 5)
+        assert bench.loop.failure == "no memory"
+        reasons.clear()
+        await answered(bench)
+        assert bench.loop.failure is None
+
+    asyncio.run(story())
+
+
 def test_the_mapping_to_knatives_settings():
     settings = scaling_settings(description(target_inputs=8, max_inputs=16, scaledown_window_s=90.0, min_instances=1))
     assert (settings.total, settings.utilization, settings.target_burst_capacity) == (8.0, 1.0, -1)
     assert (settings.stable_window_s, settings.retention_s) == (60, 30.0)
     assert (settings.min_scale, settings.max_scale, settings.initial_scale) == (1, 3, 0)
+    assert settings.scale_to_zero_grace_s == 0.0
+    assert scaling_settings(description(), grace_s=30.0).scale_to_zero_grace_s == 30.0
