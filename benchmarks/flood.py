@@ -65,7 +65,7 @@ class _Caller(asyncio.Protocol):
         self.latencies_s.append(now - self._sent_at)
         received, self._received = self._received, b""
         if not received.startswith(_OK):
-            self._end(UnansweredError(f"answered with {received[:200]!r}"))
+            self._end(UnansweredError(f"answered with {received[:1000]!r}"))
         elif now >= self._ends_at:
             self._end(None)
         else:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from starlette.types import ASGIApp
 
+from faas.server.one_write import OneWrite
 from faas.server.uvicorn_parts import Config, HttpToolsProtocol, ServerState
 
 _BACKLOG: Final = 2048
@@ -72,7 +73,21 @@ class Listener:
             connection.transport.abort()
 
     def _protocol(self) -> HttpToolsProtocol:
-        return HttpToolsProtocol(self._config, cast(ServerState, self._state), {}, asyncio.get_running_loop())
+        return _Protocol(self._config, cast(ServerState, self._state), {}, asyncio.get_running_loop())
+
+
+class _Protocol(HttpToolsProtocol):
+    """Uvicorn's protocol, on a transport that sends an answer in one write."""
+
+    _answers: OneWrite
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._answers = OneWrite(transport)
+        super().connection_made(cast(asyncio.Transport, self._answers))
+
+    def on_response_complete(self) -> None:
+        self._answers.answered()
+        super().on_response_complete()
 
 
 class _State:
