@@ -56,6 +56,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     env: dict[str, str]
     keep_alive: KeepAliveMode = "fixed"
+    num_gpus: int = 0
 
     @classmethod
     def of(cls, function: Function, target: str) -> Description:
@@ -85,6 +86,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
             memory_bytes=spec.resources.memory_bytes,
             env=dict(spec.env),
             keep_alive=spec.scaling.keep_alive,
+            num_gpus=spec.resources.num_gpus,
         )
 
 

@@ -11,14 +11,14 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
 import msgspec
 
+from faas import device, settings
 from faas import instance as process
-from faas import settings
 from faas.clock import Clock, monotonic
 from faas.platform import logs
 from faas.platform.guard import Guard
@@ -240,13 +240,19 @@ def _let_go(made: Instance) -> None:
 
 
 def environment(preparation: Preparation) -> Environment:
-    """Return the hot zygote that instances are forked from: one that has the imports, the code and the state."""
+    """Return the zygote that instances are forked from.
+
+    It is a hot one, with the imports, the code and the state; or, for a function that uses a GPU, one with the imports,
+    whose parked workers create their device context ahead: state on a device cannot be forked. Functions with the same
+    imports share those.
+    """
+    found = Environment(modules=preparation.imports, python=preparation.interpreter or sys.executable)
+    description = preparation.description
+    if description.num_gpus:
+        variables = {name: value for name, value in description.env.items() if name.startswith(device.VARIABLES)}
+        return replace(found, env=tuple(sorted(variables.items())), park=Preload(entry="faas.device:begin"))
     payload = msgspec.json.encode(revision_of(preparation))
-    return Environment(
-        modules=preparation.imports,
-        python=preparation.interpreter or sys.executable,
-        preload=Preload(entry="faas.revision:preload", payload=payload),
-    )
+    return replace(found, preload=Preload(entry="faas.revision:preload", payload=payload))
 
 
 def revision_of(preparation: Preparation) -> Revision:
