@@ -29,6 +29,8 @@ INSTANCE: dict[str, Any] = {
 FUNCTION: dict[str, Any] = {
     "name": "embed",
     "url": "http://127.0.0.1:8000/f/embed/",
+    "revision": "r2",
+    "traffic": {"r2": 100},
     "ready": 1,
     "instances": 2,
     "requests": 7,
@@ -46,9 +48,9 @@ def test_ps_shows_the_instances(faas: Faas, home: Path) -> None:
         outcome = faas("ps")
     assert [s.path for s in platform.seen] == ["/instances"]
     assert outcome.out.splitlines() == [
-        "INSTANCE  FUNCTION  STATE     PID  AGE    STARTED BY  START",
-        "embed-1   embed     ready     42   3.2 s  parked      11 ms",
-        "embed-2   embed     starting  -    3.2 s  -           -",
+        "INSTANCE  FUNCTION  REVISION  STATE     PID  AGE    STARTED BY  START",
+        "embed-1   embed     r         ready     42   3.2 s  parked      11 ms",
+        "embed-2   embed     r         starting  -    3.2 s  -           -",
     ]
 
 
@@ -65,10 +67,17 @@ def test_list_shows_the_functions(faas: Faas, home: Path) -> None:
         assert json.loads(faas("list", "--json").out) == [FUNCTION, other]
     assert platform.seen[0].path == "/functions"
     assert outcome.out.splitlines() == [
-        "FUNCTION  URL                             READY  REQUESTS  FAILED  STARTS  LAST START  BEGINS BY  FAILURE",
-        "embed     http://127.0.0.1:8000/f/embed/  1/2    7         0       3       31 ms       snapshot   -",
-        "b         http://127.0.0.1:8000/f/embed/  1/2    7         0       3       -           setup()    no weights",
+        "FUNCTION  URL                             REVISION  READY  REQUESTS  FAILED  STARTS  LAST START  BEGINS BY  "
+        "FAILURE",
+        "embed     http://127.0.0.1:8000/f/embed/  r2        1/2    7         0       3       31 ms       snapshot   -",
+        "b         http://127.0.0.1:8000/f/embed/  r2        1/2    7         0       3       -           setup()    "
+        "no weights",
     ]
+
+
+def test_list_shows_how_calls_are_shared(faas: Faas, home: Path) -> None:
+    with controlled(home, always([FUNCTION | {"traffic": {"r1": 90, "r2": 10}}])):
+        assert "  r1 90%, r2 10%  " in faas("list").out
 
 
 def test_without_a_platform_the_error_says_how_to_start_one(faas: Faas) -> None:
