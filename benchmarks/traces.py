@@ -101,15 +101,16 @@ def _share_below(points: tuple[tuple[float, float], ...], value: float) -> float
 
 def write(path: Path, *, num_apps: int, duration_s: float, seed: int) -> None:
     """Write a trace."""
-    rows: list[tuple[str, str, float, float]] = [
-        (app.name, app.name[:16], at_s + app.duration_s, app.duration_s)
+    rows = [
+        (at_s + app.duration_s, app)
         for app in apps(num_apps, duration_s=duration_s, seed=seed)
         for at_s in arrivals(app, duration_s=duration_s, seed=seed)
     ]
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("app", "func", "end_timestamp", "duration"))
-        writer.writerows(sorted(rows, key=lambda row: row[2]))
+        for end_s, app in sorted(rows, key=lambda row: row[0]):
+            writer.writerow((app.name, app.name[:16], end_s, app.duration_s))
 
 
 def main() -> int:
