@@ -20,8 +20,27 @@ class _Running:
 
     def __init__(self, loop: ScalingLoop) -> None:
         self.loop = loop
-        self.task = asyncio.ensure_future(loop.run())
         self.leaving: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None]
+        self.resume()
+
+    def resume(self) -> None:
+        """Let it start instances."""
+        self.task = asyncio.ensure_future(self.loop.run())
+
+    def come_back(self) -> None:
+        """Go on, though its end had begun."""
+        if self.leaving is not None:
+            self.leaving.cancel()
+            self.leaving = None
+            self.task.cancel()
+            self.resume()
+
+    def cancel(self) -> None:
+        """Start nothing any more, and end nothing."""
+        self.task.cancel()
+        if self.leaving is not None:
+            self.leaving.cancel()
 
 
 class Hosted:
@@ -105,9 +124,7 @@ class Hosted:
         running = self._running.get(deployment.id)
         if running is None:
             running = self._running[deployment.id] = _Running(self._make(deployment.preparation))
-        elif running.leaving is not None:
-            running.leaving.cancel()
-            running.leaving = None
+        running.come_back()
         return running.loop
 
     def adopt(self, revisions: Revisions) -> None:
@@ -129,18 +146,13 @@ class Hosted:
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing any more, and end every instance, each with a grace period for the calls that it has."""
-        for running in self._running.values():
-            running.task.cancel()
-            if running.leaving is not None:
-                running.leaving.cancel()
+        self.cancel()
         await asyncio.gather(*(loop.stop(grace_s) for loop in self.loops))
 
     def cancel(self) -> None:
         """Let go of everything at once: the platform ends, and its pool ends the processes."""
         for running in self._running.values():
-            running.task.cancel()
-            if running.leaving is not None:
-                running.leaving.cancel()
+            running.cancel()
 
     async def _drain(self, revision: str, running: _Running) -> None:
         """Let the calls that a revision has end, then its instances.
@@ -152,8 +164,8 @@ class Hosted:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(loop.capacity.hold_s + grace_s):
                 await loop.quiet()
+        running.task.cancel()  # it would replace what ends
         await loop.stop(grace_s)
-        running.task.cancel()
         del self._running[revision]
         self._remember(loop)
         self._on_left(loop.preparation)

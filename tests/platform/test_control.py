@@ -1,13 +1,15 @@
 import asyncio
+import json
 import os
 import stat
 
 import httpx
 import pytest
 
-from faas.errors import PlatformError
+from faas.errors import PlatformError, TargetError
 from faas.platform.control import ControlServer, UnknownFunction
 from faas.platform.logs import LogFile
+from faas.platform.orders import Order, Outcome
 
 
 class Platform:
@@ -15,6 +17,8 @@ class Platform:
         self.file = LogFile(folder, "f")
         self.scaled = []
         self.stopped = False
+        self.asked = []
+        self.given_up = asyncio.Event()
 
     def functions(self):
         return [{"name": "f"}]
@@ -31,6 +35,36 @@ class Platform:
         self.log(name)
         self.scaled.append((name, num_instances))
         return {"name": name, "instances": num_instances}
+
+    def function(self, name):
+        self.log(name)
+        return {"name": name}
+
+    async def share(self, name, percents, tags):
+        self.log(name)
+        self.asked.append((percents, tags))
+        return {"name": name}
+
+    async def roll_back(self, name, to):
+        self.asked.append(to)
+        raise PlatformError("there is none before")
+
+    async def delete(self, name):
+        self.log(name)
+        self.asked.append(name)
+
+    async def deploy(self, order, progress):
+        self.asked.append(order)
+        progress("importing")
+        if order.target == "/absent.py":
+            raise TargetError("there is no such file")
+        if order.target == "/endless.py":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.given_up.set()
+        progress("starting")
+        return Outcome([{"name": "f"}], {"g": "no model"})
 
     def shut_down(self):
         self.stopped = True
@@ -98,3 +132,46 @@ def test_logs_last_lines_and_follow(tmp_path):
 def test_a_path_too_long_for_a_socket_says_what_to_set(tmp_path):
     with pytest.raises(PlatformError, match="FAAS_HOME"):
         ControlServer(Platform(tmp_path), tmp_path / ("x" * 120))
+
+
+def test_changes_of_a_function(tmp_path):
+    async def story(platform, client, path):
+        assert (await client.get("/functions/f")).json() == {"name": "f"}
+        assert (await client.get("/functions/g")).status_code == 404
+        changed = await client.post("/functions/f/traffic", json={"percents": {"a": 100}, "tags": {"t": None}})
+        assert changed.json() == {"name": "f"}
+        assert platform.asked.pop() == ({"a": 100}, {"t": None})
+        refused = await client.post("/functions/f/rollback", json={"to": None})
+        assert (refused.status_code, refused.json()["detail"]) == (409, "there is none before")
+        assert (await client.delete("/functions/f")).json() == {"deleted": "f"}
+        assert (await client.delete("/functions/g")).status_code == 404
+        for where, body in (("traffic", {"percents": {"a": "1"}}), ("traffic", {"x": 1}), ("rollback", {"to": 1})):
+            assert (await client.post(f"/functions/f/{where}", json=body)).status_code == 400
+
+    asyncio.run(served(tmp_path, story))
+
+
+def test_a_deployment_tells_its_steps_and_its_outcome(tmp_path):
+    async def story(platform, client, path):
+        lines = (await client.post("/deploy", json={"target": "/app.py", "tag": "t"})).text.splitlines()
+        assert platform.asked == [Order("/app.py", takes_traffic=True, tag="t")]
+        assert [json.loads(line) for line in lines] == [
+            {"step": "importing"},
+            {"step": "starting"},
+            {"functions": [{"name": "f"}], "failures": {"g": "no model"}, "error": None, "detail": ""},
+        ]
+        lines = (await client.post("/deploy", json={"target": "/absent.py"})).text.splitlines()
+        last = json.loads(lines[-1])
+        assert (last["error"], last["detail"]) == ("TargetError", "there is no such file")
+        assert (await client.post("/deploy", json={"target": "/app.py", "tags": "t"})).status_code == 400
+
+    asyncio.run(served(tmp_path, story))
+
+
+def test_a_deployment_that_nobody_listens_to_any_more_is_given_up(tmp_path):
+    async def story(platform, client, path):
+        async with client.stream("POST", "/deploy", json={"target": "/endless.py"}) as answer:
+            assert "importing" in await anext(answer.aiter_lines())
+        await asyncio.wait_for(platform.given_up.wait(), 20)
+
+    asyncio.run(served(tmp_path, story))
