@@ -107,6 +107,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{path} has changed"
         return self.changed_around(place)
 
+    def is_there(self) -> bool:
+        """Tell whether all sources are still as they were."""
+        return all(file_digest(Path(path)) == digest for path, digest in self.sources.items())
+
     def changed_around(self, place: Path | None = None) -> str | None:
         """Return what but for the sources is no longer as it was."""
         if self.python != platform.python_version():

@@ -84,9 +84,13 @@ class Functions:
             )
         return hosted
 
-    async def restore(self) -> None:
-        """Bring back what was deployed when the platform ran last; what cannot be is named and left out."""
-        is_all_read = True
+    async def restore(self) -> list[str]:
+        """Bring back what was deployed when the platform ran last; what cannot be is named and left out.
+
+        Returns the targets of functions that have no revision left and whose code is still as it was deployed: they can
+        be made ready anew, for the Python and the packages of now.
+        """
+        is_all_read, again = True, []
         for found in self._state.read():
             if isinstance(found, str):
                 self._workplace.progress(found)
@@ -99,8 +103,11 @@ class Functions:
             usable = rules.without(found, [revision for revision, why in gone.items() if why is not None])
             if usable.deployments:
                 self._host(found.name).revisions = usable
+            elif found.latest is not None and found.bundle is None and found.latest.preparation.origin.is_there():
+                again.append(found.latest.preparation.description.target)
         if is_all_read:
             self._tidy()
+        return again
 
     async def begin(self) -> None:
         """Run what has been brought back and added so far: no call is served before."""
@@ -265,6 +272,7 @@ class Functions:
                 raise PlatformError(f"{hosted.name} cannot be started: {error}") from error
             raise
         hosted.adopt(after)
+        self.memory.changed()
         self.registry.index()
 
     def _host(self, name: str) -> Hosted:

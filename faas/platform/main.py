@@ -202,10 +202,10 @@ class Platform:
 
         A target that cannot be made ready is named, and keeps the others from nothing.
         """
-        await self._functions.restore()
+        again = await self._functions.restore()
         errors: list[TargetError] = []
         added: dict[str, Preparation] = {}
-        for target in targets:
+        for target in [*again, *targets]:
             try:
                 prepared = await prepare_each(target, self._store, progress=self._progress)
             except TargetError as error:

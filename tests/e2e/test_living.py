@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import textwrap
@@ -219,6 +220,17 @@ def test_what_cannot_come_back_is_named_and_left_out(living):
     assert "other.json cannot be read" in told
     assert living.described()["traffic"] == {first["revision"]: 100}
     assert living.said() == "one noted"
+
+
+def test_after_an_upgrade_a_function_is_made_ready_anew_if_its_code_is_as_it_was(living):
+    take_down(living.box)
+    for path in (living.home / "platform" / "say.json", living.home / "snapshots" / "say.json"):
+        path.write_text(re.sub(r'("python":\s*")[^"]*', r"\g<1>2.7.18", path.read_text()))
+    living.up()
+    assert "is left out: Python was 2.7.18" in (living.home / "up.log").read_text()
+    assert living.said() == "one noted"
+    assert len(living.described()["all_revisions"]) == 1
+    assert living.described()["all_revisions"][0]["target"].startswith(str(living.file))
 
 
 def test_a_deleted_function_answers_what_it_has_and_is_not_found_afterwards(living):
