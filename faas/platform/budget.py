@@ -60,6 +60,10 @@ def refusal(name: str, holdings: Holdings, needed_bytes: int, idle_bytes: int) -
     return (
         f"no memory for an instance of {name}: it needs about {needed_bytes / _MIB:.0f} MiB, and "
         f"{holdings.held_bytes / _GIB:.2f} of {holdings.budget_bytes / _GIB:.2f} GiB are held by "
-        f"{holdings.num_instances} instances and {holdings.num_zygotes} zygotes, of which {idle_bytes / _MIB:.0f} MiB "
-        "idle; faas up --memory gives the platform more"
+        f"{_count(holdings.num_instances, 'instance')} and {_count(holdings.num_zygotes, 'zygote')}, of which "
+        f"{idle_bytes / _MIB:.0f} MiB idle; faas up --memory gives the platform more"
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -68,6 +68,7 @@ class MemoryKeeper:
         self._loops = loops
         self._read = read
         self._zygotes: dict[Environment, Held] = {}
+        self._zygote_bytes: dict[Environment, int] = {}  # also of those that were let go
         self._seen: dict[Instance, Memory] = {}
         self._most_alone: dict[str, int] = {}  # by revision
         self._own_bytes = 0
@@ -83,7 +84,7 @@ class MemoryKeeper:
         held_bytes = self._own_bytes + sum(held.memory.pss_bytes for held in self._zygotes.values())
         for loop, made in living:
             seen = self._seen.get(made)
-            held_bytes += seen.pss_bytes if seen is not None else self._needed(loop)
+            held_bytes += seen.pss_bytes if seen is not None else self._alone(loop)
         return Holdings(
             budget_bytes=self.budget_bytes,
             held_bytes=held_bytes,
@@ -108,6 +109,10 @@ class MemoryKeeper:
             candidates[name].let_go()
         return None
 
+    def changed(self) -> None:
+        """Take note that there is something new, to be looked at before long."""
+        self._started.set()
+
     async def run(self) -> None:
         """Look at what is held, and let go of what is too much, until cancelled."""
         loop = asyncio.get_running_loop()
@@ -126,6 +131,7 @@ class MemoryKeeper:
         """Read what everything holds, and let go of what idles where it is more than the budget."""
         living = [(loop, made) for loop in self._loops() for made in loop.instances if made.pid is not None]
         self._zygotes = {held.environment: held for held in await self._pool.sizes()}
+        self._zygote_bytes |= {environment: held.memory.pss_bytes for environment, held in self._zygotes.items()}
         pids = [os.getpid(), *(made.pid or 0 for _, made in living)]
         own, *found = await asyncio.to_thread(lambda: [self._read(pid) for pid in pids])
         self._own_bytes = own.pss_bytes
@@ -135,6 +141,7 @@ class MemoryKeeper:
                 self._seen[made] = size
                 revision = loop.preparation.revision
                 self._most_alone[revision] = max(size.private_bytes, self._most_alone.get(revision, 0))
+        self._forget_what_is_gone()
         candidates = self._candidates(None)
         self._dual = self._dual.forgotten(self._dual.used_at.keys() - candidates.keys())
         holdings = self.holdings
@@ -143,11 +150,24 @@ class MemoryKeeper:
         for name in going:
             candidates[name].let_go()
 
+    def _forget_what_is_gone(self) -> None:
+        """Keep no sizes of revisions that run no more."""
+        running = [loop.preparation for loop in self._loops()]
+        revisions = {preparation.revision for preparation in running}
+        environments = self._zygotes.keys() | {instances.environment(preparation) for preparation in running}
+        self._most_alone = {name: size for name, size in self._most_alone.items() if name in revisions}
+        self._zygote_bytes = {one: size for one, size in self._zygote_bytes.items() if one in environments}
+
     def _is_unknown(self, loop: ScalingLoop) -> bool:
         return loop.preparation.revision not in self._most_alone
 
     def _needed(self, loop: ScalingLoop) -> int:
-        """What another instance takes."""
+        """What another instance takes, and the zygote that it is forked from where that was let go."""
+        environment = instances.environment(loop.preparation)
+        is_there = environment in self._zygotes
+        return self._alone(loop) + (0 if is_there else self._zygote_bytes.get(environment, 0))
+
+    def _alone(self, loop: ScalingLoop) -> int:
         preparation = loop.preparation
         return budget.needed(preparation.state_bytes, self._most_alone.get(preparation.revision))
 
@@ -171,8 +191,9 @@ class MemoryKeeper:
     def _idle_instances(self, loop: ScalingLoop) -> Iterator[tuple[str, _Candidate]]:
         for made in loop.idle:
             seen, endpoint = self._seen.get(made), loop.endpoint_of(made)
-            if seen is not None and endpoint is not None and made.ready_at is not None:
-                idler = Idler(endpoint.num_answered, made.ready_at - made.ordered_at, seen.private_bytes)
+            if endpoint is not None and made.ready_at is not None:
+                alone_bytes = seen.private_bytes if seen is not None else self._alone(loop)
+                idler = Idler(endpoint.num_answered, made.ready_at - made.ordered_at, alone_bytes)
                 yield made.id, _Candidate(idler, partial(loop.evict, made))
 
     def _idle_zygotes(self, asking: ScalingLoop | None) -> Iterator[tuple[str, _Candidate]]:

@@ -8,7 +8,7 @@ import pytest
 from faas.platform import instances
 from faas.platform.instances import State
 from faas.platform.memory import MemoryKeeper, _group_limit, read_default_budget
-from tests.platform.test_loop import Bench
+from tests.platform.test_loop import Bench, answered
 from warmpool.environment import Environment
 from warmpool.memory import Memory
 from warmpool.pool import Held
@@ -192,6 +192,38 @@ def test_idle_zygotes_go_too_but_not_those_in_use_nor_the_one_that_is_needed(tmp
         await box.wake(0, mib=20)
         assert box.pool.gone == [idle]
         assert set(box.pool.held) == {needed, needed.base, used}
+
+    asyncio.run(story())
+
+
+def test_a_start_whose_zygote_was_let_go_needs_that_too(tmp_path):
+    async def story():
+        box = Box(tmp_path, 50 + 190, num_functions=2)
+        environment = instances.environment(box.benches[0].loop.preparation)
+        box.pool.add(environment, 70)
+        await box.keeper.look()
+        box.pool.held.clear()
+        await box.wake(1)
+        assert box.keeper.holdings.num_zygotes == 0
+        calls = box.benches[1].call()
+        refused = box.benches[0].call()
+        await box.benches[0].run()
+        assert "it needs about 134 MiB" in refused.reason[0]
+        calls.done()
+
+    asyncio.run(story())
+
+
+def test_what_has_not_been_looked_at_yet_may_go_by_its_estimate(tmp_path):
+    async def story():
+        box = Box(tmp_path, 50 + 100, num_functions=2)
+        await box.keeper.look()
+        await answered(box.benches[0])
+        unseen = box.benches[0].living[0]
+        call = box.benches[1].call()
+        await box.benches[1].run()
+        assert call.reason is None
+        assert not unseen.serves
 
     asyncio.run(story())
 
