@@ -3,6 +3,7 @@
 The same callers go through the platform, to the instance's own socket, and to a bare starlette endpoint, in turns.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,6 +18,7 @@ from benchmarks.served import Served, peer
 _BODY = {"message": "hello", "numbers": [1, 2, 3]}
 _NUM_CALLERS = (1, 32)
 _WARM_S = 0.5
+_NUMBER = re.compile("[0-9a-f]+")
 _MOST_ADDED_US = 80.0
 _MOST_OF_BARE = 0.6
 
@@ -48,7 +50,7 @@ async def measure(bench: Bench) -> list[Row]:
 
 def _socket_of_instance(home: Path) -> Path:
     """Return the socket of the instance that started last: it is called by its number, in hexadecimal digits."""
-    sockets = [path for path in home.glob("faas-*/*") if path.is_socket() and path.name != "platform"]
+    sockets = [path for path in home.glob("faas-*/*") if path.is_socket() and _NUMBER.fullmatch(path.name)]
     return max(sockets, key=lambda path: int(path.name, 16))
 
 
