@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import msgspec
 
 from faas import names
-from faas.errors import PlatformError
+from faas.errors import FaasError, PlatformError
 from faas.platform import revisions as rules
 from faas.platform.control import UnknownFunction
 from faas.platform.habits import Habits
@@ -318,6 +318,12 @@ class Functions:
 
     def _learned(self, loop: ScalingLoop, new: Preparation) -> None:
         loop.adopt(new)
+        try:
+            self._remember(new)
+        except FaasError as error:  # then it is learned again after a restart
+            self._workplace.progress(str(error))
+
+    def _remember(self, new: Preparation) -> None:
         stored = self._workplace.store.read(new.name)
         if stored is not None and stored.revision == new.revision:
             self._workplace.store.write(stored.importing(tuple(m for m in new.imports if m not in stored.imports)))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import shutil
 import socket
-import tempfile
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from faas.address import Record, lock_path, record_path
+from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import gate, places, rows
+from faas.platform import gate, home, places, rows
 from faas.platform.activator import Activator
 from faas.platform.control import ControlServer
 from faas.platform.functions import Functions, Workplace
@@ -38,9 +36,6 @@ from faas.signals import stop_signals
 from warmpool.pool import WarmPool
 
 CONTROL_FILE = "control.sock"
-SOCKETS_LINK = "sockets"
-"""In `FAAS_HOME/run`, leads to the folder of the instances' sockets: it has a short path, elsewhere."""
-_SOCKETS_PREFIX = "faas-"
 
 Progress = Callable[[str], None]
 
@@ -61,7 +56,7 @@ class Platform:
         self._progress = progress
         self._store = store
         self._pool = WarmPool()
-        self._folder = _sockets_folder(settings)
+        self._folder = home.sockets_folder(settings)
         self._inner = self._folder / "platform"
         launcher = Launcher(self._pool, self._folder, platform_socket=self._inner)
         self._history = History()
@@ -104,7 +99,7 @@ class Platform:
             self._functions.cancel()
             await self._pool.close()
             shutil.rmtree(self._folder, ignore_errors=True)
-            for left in (record_path(self._settings), self._settings.run / SOCKETS_LINK):
+            for left in (record_path(self._settings), self._settings.run / home.SOCKETS_LINK):
                 with contextlib.suppress(OSError):
                     left.unlink()
         return 0
@@ -298,7 +293,7 @@ async def run(
     """
     place = places.find(functions) if functions is not None else None
     token = gate.check_token(token) if token is not None else None
-    with _alone(settings):
+    with home.alone(settings):
         platform = Platform(settings, store or settings.snapshots, progress, place=place, token=token)
         loop = asyncio.get_running_loop()
         for number in stop_signals():
@@ -312,34 +307,3 @@ def _refuse_equal_names(other: Preparation | None, preparation: Preparation) -> 
             f"two functions are called {preparation.name!r}: {other.description.target} and "
             f"{preparation.description.target}; give one of them another name=..."
         )
-
-
-def _sockets_folder(settings: Settings) -> Path:
-    """Return a new folder with a short path, for sockets; the one of a platform that was killed goes."""
-    link = settings.run / SOCKETS_LINK
-    with contextlib.suppress(OSError):
-        before = Path(os.readlink(link))
-        if before.name.startswith(_SOCKETS_PREFIX):
-            shutil.rmtree(before, ignore_errors=True)
-        link.unlink()
-    folder = Path(tempfile.mkdtemp(prefix=_SOCKETS_PREFIX))
-    link.symlink_to(folder)
-    return folder
-
-
-@contextlib.contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """Hold what only one platform on a `FAAS_HOME` can hold; it is let go when the process ends, however it ends.
-
-    Meanwhile the pid is in it, for those who ask before the platform is up.
-    """
-    settings.run.mkdir(parents=True, exist_ok=True)
-    with lock_path(settings).open("a") as lock:  # whoever is refused shall not empty it
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise PlatformError(f"a platform already runs on {settings.home}; `faas down` ends it") from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield

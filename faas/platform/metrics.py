@@ -22,8 +22,11 @@ _COUNTS = {
 }
 
 
+OF = ("function", "revision")
+
+
 def expose(loops: Iterable[ScalingLoop]) -> bytes:
-    """Return the metrics of all functions as text."""
+    """Return the metrics of all revisions that run as text."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(list(loops)))
     return generate_latest(registry)
@@ -38,37 +41,41 @@ class _Collector:
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric with a sample for each function."""
+        """Yield each metric with a sample for each revision that runs."""
         for name, text in _COUNTS.items():
-            family = CounterMetricFamily(f"faas_activator_{name}", text, labels=["function"])
+            family = CounterMetricFamily(f"faas_activator_{name}", text, labels=OF)
             for loop in self._loops:
-                family.add_metric([loop.preparation.name], getattr(loop.capacity.counts, name))
+                family.add_metric(_of(loop), getattr(loop.capacity.counts, name))
             yield family
         yield from self._instances()
         yield from self._starts()
 
     def _instances(self) -> Iterator[Metric]:
-        instances = GaugeMetricFamily("faas_instances", "Instances by state", labels=["function", "state"])
-        waiting = GaugeMetricFamily("faas_activator_waiting", "Requests that wait now", labels=["function"])
+        instances = GaugeMetricFamily("faas_instances", "Instances by state", labels=[*OF, "state"])
+        waiting = GaugeMetricFamily("faas_activator_waiting", "Requests that wait now", labels=OF)
         for loop in self._loops:
             states = Counter(made.state for made in loop.instances)
             for state in (State.STARTING, State.READY, State.DRAINING):
-                instances.add_metric([loop.preparation.name, state.value], states[state])
-            waiting.add_metric([loop.preparation.name], loop.capacity.num_held)
+                instances.add_metric([*_of(loop), state.value], states[state])
+            waiting.add_metric(_of(loop), loop.capacity.num_held)
         yield instances
         yield waiting
 
     def _starts(self) -> Iterator[Metric]:
-        starts = CounterMetricFamily("faas_cold_starts", "Instances that became ready", labels=["function"])
+        starts = CounterMetricFamily("faas_cold_starts", "Instances that became ready", labels=OF)
         seconds = HistogramMetricFamily(
             "faas_cold_start_seconds",
             "From the order of an instance until it was ready, and the phases of that",
-            labels=["function", "phase"],
+            labels=[*OF, "phase"],
         )
         for loop in self._loops:
-            name = loop.preparation.name
             for phase, durations in loop.start_seconds.items():
-                seconds.add_metric([name, phase], durations.cumulative(), durations.total)
-            starts.add_metric([name], sum(loop.start_seconds[TOTAL].counts) if TOTAL in loop.start_seconds else 0)
+                seconds.add_metric([*_of(loop), phase], durations.cumulative(), durations.total)
+            starts.add_metric(_of(loop), sum(loop.start_seconds[TOTAL].counts) if TOTAL in loop.start_seconds else 0)
         yield starts
         yield seconds
+
+
+def _of(loop: ScalingLoop) -> list[str]:
+    """Return the values of the labels `OF`."""
+    return [loop.preparation.name, loop.preparation.revision]

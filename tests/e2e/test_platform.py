@@ -87,9 +87,10 @@ def test_metrics_of_the_platform_and_of_an_instance(box):
     with box.client() as client:
         platform = client.get("/metrics").text
         instance = client.get("/f/echo/metrics").text
-    assert 'faas_instances{function="echo",state="ready"} 1.0' in platform
-    assert 'faas_cold_start_seconds_count{function="echo",phase="total"}' in platform
-    assert 'faas_cold_start_seconds_count{function="echo",phase="thaw"}' in platform
+    of = f'function="echo",revision="{box.function("echo")["revision"]}"'
+    assert f'faas_instances{{{of},state="ready"}} 1.0' in platform
+    assert f'faas_cold_start_seconds_count{{{of},phase="total"}}' in platform
+    assert f'faas_cold_start_seconds_count{{{of},phase="thaw"}}' in platform
     assert 'faas_requests_total{function="echo"' in instance
 
 
