@@ -25,7 +25,7 @@ _REMOTE = {
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _CACHESTAT = 451  # its number on every architecture; Linux 6.5
-_NUM_SAMPLES = 32
+_NUM_SAMPLES = 8
 _SAMPLE_BYTES = 1 << 20
 _STATFS_BYTES = 256  # more than the structure has anywhere
 

@@ -32,8 +32,8 @@ def freeze(
     """Write `state` and all it refers to as a snapshot in `folder`, which must not exist.
 
     The folder appears whole or not at all. `meta` is the caller's, kept in the manifest, and must be JSON. A shard
-    ends where its next tensor would take it past `shard_bytes`. Wherever the object of an id in `replacing` is met, what
-    is given for it is written in its place.
+    ends where its next tensor would take it past `shard_bytes`. Wherever the object of an id in `replacing` is met,
+    what is given for it is written in its place.
     Raises Unfreezable, SnapshotExistsError, HeaderTooLargeError; TypeError when `meta` is not JSON.
     """
     # Local: cloudpickle and shutil, which they import, are nothing to those who only thaw.

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from blake3 import blake3
 
-from snapshot.digests import Digest, address_of, num_chunks
+from snapshot.digests import ChunkDigest, Digest, address_of, are_digests, num_chunks
 from snapshot.errors import BadManifestError, FormatVersionError, SnapshotNotFoundError
 from snapshot.format import MAX_HEAD_BYTES, MIN_HEAD_BYTES, Natural, Shape
 
@@ -45,7 +45,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str
     num_bytes: Natural
     digest: Digest
-    chunks: tuple[Digest, ...]
+    chunks: tuple[ChunkDigest, ...]
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str
     num_bytes: Natural
     digest: Digest
-    chunks: tuple[Digest, ...]
+    chunks: tuple[ChunkDigest, ...]
     head_bytes: Natural
     head_digest: Digest
     tensors: tuple[StoredTensor, ...]
@@ -169,7 +169,7 @@ def read_format_version(folder: Path) -> int:
 def parse_manifest(path: Path, encoded: bytes) -> Manifest:
     """Decode and check a manifest; `path` is for messages alone."""
     try:
-        manifest = _decode(path, encoded, Manifest)
+        manifest = _decode(path, encoded, _manifests)
     except BadManifestError:
         _check_version(path, _parse_version(path, encoded))  # of another version, it may well look otherwise
         raise
@@ -206,7 +206,7 @@ class _Versioned(msgspec.Struct):
 
 
 def _parse_version(path: Path, encoded: bytes) -> int:
-    return _decode(path, encoded, _Versioned).format_version
+    return _decode(path, encoded, _versions).format_version
 
 
 def _encode(path: Path, manifest: Manifest) -> bytes:
@@ -217,11 +217,13 @@ def _encode(path: Path, manifest: Manifest) -> bytes:
 
 
 _S = TypeVar("_S", bound=msgspec.Struct)
+_manifests = msgspec.json.Decoder(Manifest)
+_versions = msgspec.json.Decoder(_Versioned)
 
 
-def _decode(path: Path, encoded: bytes, kind: type[_S]) -> _S:
+def _decode(path: Path, encoded: bytes, decoder: msgspec.json.Decoder[_S]) -> _S:
     try:
-        return msgspec.json.decode(encoded, type=kind)
+        return decoder.decode(encoded)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadManifestError(path, f"is not a manifest: {error}") from error
 
@@ -256,6 +258,8 @@ def _faults_of_files(manifest: Manifest) -> Iterator[str]:
         expected = num_chunks(record.num_bytes)
         if len(record.chunks) != expected:
             yield f"gives {record.file} {len(record.chunks)} chunks, {record.num_bytes} bytes have {expected}"
+        elif not are_digests(record.chunks):
+            yield f"gives {record.file} chunks that are no BLAKE3 digests in lower-case hexadecimal digits"
         elif address_of(record.chunks) != record.digest:
             yield f"gives {record.file} a digest that is not the one of its chunks"
 

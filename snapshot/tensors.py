@@ -137,17 +137,12 @@ def from_whole(view: View, memory: memoryview) -> "torch.Tensor | None":
     What `from_view` makes too, with half of its calls of torch: nearly all tensors of a model are such. Its storage is
     the whole stored tensor, so other views can lie in that.
     """
+    if view.strides is not None or view.start or view.form == "storage" or not len(memory):
+        return None
     import torch
 
     dtype = getattr(torch, view.dtype, None)
-    if (
-        view.form not in ("torch", "parameter")
-        or not isinstance(dtype, torch.dtype)
-        or view.strides is not None
-        or view.start
-        or not len(memory)
-        or prod(view.shape) * dtype.itemsize != len(memory)
-    ):
+    if not isinstance(dtype, torch.dtype) or prod(view.shape) * dtype.itemsize != len(memory):
         return None
     try:
         return _as_form(view, torch.frombuffer(memory, dtype=dtype).view(view.shape))
