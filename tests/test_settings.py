@@ -11,3 +11,24 @@ def test_st_09_the_load_mode():
     assert settings.read({"FAAS_SNAPSHOT_LOAD": " read "}).snapshot_load == "read"
     with pytest.raises(SettingError, match=r"FAAS_SNAPSHOT_LOAD='maps'.*auto, map, read, direct"):
         settings.read({"FAAS_SNAPSHOT_LOAD": "maps"})
+
+
+def test_what_a_platform_may_hold():
+    assert settings.read({}).memory_bytes is None
+    assert settings.read({"FAAS_MEMORY": "8Gi"}).memory_bytes == 8 * 2**30
+    with pytest.raises(SettingError, match="FAAS_MEMORY='much' is no size"):
+        settings.read({"FAAS_MEMORY": "much"})
+
+
+def test_how_a_platform_keeps_functions_warm():
+    assert settings.read({}).keep_alive is None
+    assert settings.read({"FAAS_KEEP_ALIVE": "histogram"}).keep_alive == "histogram"
+    with pytest.raises(SettingError, match=r"FAAS_KEEP_ALIVE='long'.*fixed, histogram"):
+        settings.read({"FAAS_KEEP_ALIVE": "long"})
+
+
+def test_the_grace_before_zero():
+    assert settings.read({}).scale_to_zero_grace_s == 0.0
+    assert settings.read({"FAAS_SCALE_TO_ZERO_GRACE_S": "30"}).scale_to_zero_grace_s == 30.0
+    with pytest.raises(SettingError, match="FAAS_SCALE_TO_ZERO_GRACE_S='-1'"):
+        settings.read({"FAAS_SCALE_TO_ZERO_GRACE_S": "-1"})

@@ -27,6 +27,7 @@ from faas.spec import FunctionSpec
         (lambda: Scaling(min_instances=-1), ["-1"]),
         (lambda: Scaling(target_inputs="10%"), ["10%"]),
         (lambda: Scaling(target_inputs=9, max_inputs=3), ["aim at more than it may hold"]),
+        (lambda: Scaling(keep_alive="histogramm"), ["keep_alive='histogramm'", "did you mean 'histogram'"]),
         (lambda: Scaling(activation_scale=9), ["activation_scale=9", "max_instances=3"]),
         (lambda: Calls(timeout_s=0), ["timeout_s=0"]),
         (lambda: Calls(max_payload="4gb"), ["4gb", "Mi"]),

@@ -69,6 +69,12 @@ def _ours(error: errors.FaasError) -> tuple[str, str, int]:
         return str(error), then, CALL_WAS_WRONG
     if isinstance(error, errors.SettingError):
         return str(error), "correct it, then give the same command again", CALL_WAS_WRONG
+    if isinstance(error, errors.BadTrace):
+        return (
+            str(error),
+            "give a CSV with app, func, end_timestamp, duration, as faas simulate --help says",
+            CALL_WAS_WRONG,
+        )
     if isinstance(error, errors.BadInput):
         return in_full(error), _OTHER_INPUT, CALL_WAS_WRONG
     if isinstance(error, errors.RemoteError):

@@ -53,5 +53,5 @@ def test_what_is_no_trace_is_told(faas: Faas, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("a,b\n1,2\n")
     done = faas("simulate", str(wrong))
-    assert done.code == 1
+    assert done.code == 2
     assert "is no trace: its first line must name the columns app, func, end_timestamp, duration" in done.err

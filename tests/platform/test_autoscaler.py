@@ -89,6 +89,30 @@ def test_weighted_windows_are_an_option():
     assert scaler.scale == 8  # panic: 1 - 0.0001 ** (1 / 6) of 10, where the plain mean has 10 / 6
 
 
+@pytest.mark.parametrize(
+    ("changes", "least_s", "most_s"),
+    [
+        ({}, 60, 64),
+        ({"scale_to_zero_grace_s": 30.0, "target_burst_capacity": 0}, 88, 94),
+        ({"scale_to_zero_grace_s": 30.0}, 60, 64),  # the activator was in the path for that long already
+        ({"retention_s": 60.0}, 120, 124),
+        ({"stable_window_s": 6}, 6, 10),
+    ],
+)
+def test_how_long_after_the_last_request_zero_is_reached(changes, least_s, most_s):
+    scaler = autoscaler(**changes)
+    num_ready = 0
+    for second in range(400):
+        scaler.record(float(second), 1.0 if 10 <= second < 110 else 0.0)
+        if second % 2 == 0:
+            scaler.decide(num_ready, float(second))
+            num_ready = scaler.scale
+        if second > 110 and num_ready == 0:
+            assert least_s <= second - 110 <= most_s
+            return
+    raise AssertionError("it never went")
+
+
 def test_when_idle_a_habit_decides():
     scaler = autoscaler()
     kept = KeepAlive(prewarm_s=100.0, keep_s=200.0)

@@ -174,6 +174,29 @@ def test_scale_down_waits_for_the_delay() -> None:
     assert wanted == [4, 4, 4, 4, 4, 3, 3, 2]
 
 
+def test_a_delay_holds_what_panic_wanted_after_it_ends() -> None:
+    chosen = settings(1, utilization=1.0, scale_down_delay_s=100)
+    decision, state = decide(Inputs(chosen, 1, Averages(1, 5)), CALM, 0.0)
+    assert (decision.desired, decision.in_panic) == (5, True)
+    decision, state = decide(Inputs(chosen, 5, Averages(1, 1)), state, 61.0)
+    assert (decision.desired, decision.in_panic) == (5, False)
+    decision, state = decide(Inputs(chosen, 5, Averages(1, 1)), state, 161.0)
+    assert decision.desired == 2, "half, at most, at once"
+
+
+def test_the_maximum_bounds_panic_the_delay_and_the_activation_scale() -> None:
+    chosen = settings(1, utilization=1.0, max_scale=2, scale_down_delay_s=10, activation_scale=4)
+    decision, state = decide(Inputs(chosen, 1, Averages(1, 9)), CALM, 0.0)
+    assert (decision.desired, decision.in_panic) == (2, True)
+    decision, _ = decide(Inputs(chosen, 2, Averages(1, 1)), state, 2.0)
+    assert decision.desired == 2
+
+
+def test_activation_scale_holds_in_panic_too() -> None:
+    decision = once(settings(1, activation_scale=3), 1, 1)
+    assert (decision.desired, decision.in_panic) == (3, True)
+
+
 def test_activation_scale_waits_for_load() -> None:
     chosen = settings(1, utilization=1.0, activation_scale=3)
     assert once(chosen, 0, 0).desired == 0
@@ -220,6 +243,17 @@ def test_the_activator_leaves_the_path_when_the_burst_fits(burst: int, num_ready
 
 
 # --- settings
+
+
+def test_the_defaults_are_knatives() -> None:
+    chosen = ScalingSettings()
+    assert (chosen.total, chosen.utilization, chosen.target) == (100, 0.7, 70)
+    assert (chosen.stable_window_s, chosen.panic_window_s, chosen.panic_threshold) == (60, 6, 2.0)
+    assert (chosen.max_scale_up_rate, chosen.max_scale_down_rate) == (1000, 2)
+    assert (chosen.target_burst_capacity, chosen.weighted) == (211, False)
+    assert (chosen.initial_scale, chosen.min_scale, chosen.max_scale, chosen.activation_scale) == (1, 0, 0, 1)
+    assert (chosen.scale_to_zero, chosen.scale_down_delay_s, chosen.retention_s) == (True, 0, 0)
+    assert chosen.progress_deadline_s == 600
 
 
 @pytest.mark.parametrize(
