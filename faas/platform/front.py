@@ -144,7 +144,7 @@ class FrontConnection(asyncio.Protocol):
         """The first in line is answered: the next, please."""
         exchange = self._exchanges.popleft()
         self._idle_since_s = self.loop.time()
-        if close:
+        if close or (self.must_close and not self._exchanges):  # an answer that began before it had to
             self._close(linger=not exchange.is_complete or not self.is_reading)
             return
         if self._reader.is_paused:
