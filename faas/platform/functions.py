@@ -11,45 +11,28 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from faas import names
-from faas.errors import FaasError, PlatformError
+from faas.errors import PlatformError
 from faas.platform import revisions as rules
 from faas.platform.control import UnknownFunction
 from faas.platform.habits import Habits
 from faas.platform.hosted import Hosted
-from faas.platform.instances import Launcher
 from faas.platform.kept import Kept
+from faas.platform.learning import Learning
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
 from faas.platform.memory import MemoryKeeper, read_default_budget
 from faas.platform.registry import Registry
 from faas.platform.revisions import PERCENT, Revisions
 from faas.platform.state import State
+from faas.platform.workplace import Progress, Workplace
 from faas.platform.zygotes import Zygotes
-from faas.preparation import Preparation, Preparations
-from faas.settings import Settings
+from faas.preparation import Preparation
 from warmpool.errors import WarmpoolError
-from warmpool.pool import WarmPool
-
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """What functions are run with."""
-
-    settings: Settings
-    store: Preparations
-    pool: WarmPool
-    launcher: Launcher
-    progress: Progress
-    observe: Callable[[Hosted], object] = lambda _: None
-    """Called when something of a function may have changed."""
 
 
 class Functions:
@@ -62,13 +45,13 @@ class Functions:
         self._state = State(home)
         self.kept = Kept(home)
         self._zygotes = Zygotes(workplace.pool, self._in_use, workplace.progress)
+        self._learning = Learning(workplace, self.registry, self._state, self._zygotes)
         self._habits = Habits(home / "habits")
         budget_bytes = workplace.settings.memory_bytes or read_default_budget()
         self.memory = MemoryKeeper(budget_bytes, workplace.pool, lambda: self.loops)
         self._keeping: asyncio.Task[None] | None = None
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._dismissed: dict[asyncio.Task[None], Hosted] = {}
-        self._is_ending = False
 
     def __iter__(self) -> Iterator[Hosted]:
         return iter(self.registry)
@@ -222,12 +205,12 @@ class Functions:
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing any more, and end every instance with a grace period."""
-        self._is_ending = True
+        self._learning.is_over = True
         await asyncio.gather(*(hosted.stop(grace_s) for hosted in self._all))
 
     def cancel(self) -> None:
         """Let go of everything at once."""
-        self._is_ending = True
+        self._learning.is_over = True
         self._habits.write()
         if self._keeping is not None:
             self._keeping.cancel()
@@ -285,8 +268,8 @@ class Functions:
         return hosted
 
     def _loop(self, preparation: Preparation, log: LogFile) -> ScalingLoop:
-        def learn(late: list[str]) -> None:
-            self._learn(loop, late)
+        def imported(late: list[str]) -> None:
+            self._learning.learn(loop, late)
 
         def stepped() -> None:
             hosted = self.registry.get(preparation.name)
@@ -299,38 +282,13 @@ class Functions:
             preparation,
             self._workplace.launcher,
             log,
-            on_imported=learn,
+            on_imported=imported,
             on_step=stepped,
             habit=self._habits.of(preparation.name) if keep_alive == "histogram" else None,
             admit=self.memory.admit,
             grace_s=settings.scale_to_zero_grace_s,
         )
         return loop
-
-    def _learn(self, loop: ScalingLoop, late: list[str]) -> None:
-        """Give a revision a zygote that also has the modules that its calls turned out to import."""
-        old = loop.preparation
-        late = [module for module in late if module not in old.imports]
-        if not late or self._is_ending:
-            return
-        new = old.importing(tuple(late))
-        self._zygotes.replace(old, new, lambda: self._learned(loop, new))
-
-    def _learned(self, loop: ScalingLoop, new: Preparation) -> None:
-        loop.adopt(new)
-        try:
-            self._remember(new)
-        except FaasError as error:  # then it is learned again after a restart
-            self._workplace.progress(str(error))
-
-    def _remember(self, new: Preparation) -> None:
-        stored = self._workplace.store.read(new.name)
-        if stored is not None and stored.revision == new.revision:
-            self._workplace.store.write(stored.importing(tuple(m for m in new.imports if m not in stored.imports)))
-        hosted = self.registry.get(new.name)
-        if hosted is not None:
-            hosted.revisions = rules.with_preparation(hosted.revisions, new)
-            self._state.write(hosted.revisions)
 
     def _dismiss(self, hosted: Hosted) -> asyncio.Task[None]:
         """Send a function no more calls; return the task that is done when those it has are answered."""

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from faas.errors import FaasError, PlatformError, SettingError, TargetError
 from faas.platform import gate, home, places, rows
 from faas.platform.activator import Activator
 from faas.platform.control import ControlServer
-from faas.platform.functions import Functions, Workplace
+from faas.platform.functions import Functions
 from faas.platform.hosted import Hosted
 from faas.platform.instances import Launcher, State
 from faas.platform.logs import LogFile
@@ -29,6 +29,7 @@ from faas.platform.page.history import History
 from faas.platform.page.server import PageServer
 from faas.platform.places import Place
 from faas.platform.syncing import Sync
+from faas.platform.workplace import Progress, Workplace
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare_each
 from faas.settings import Settings
@@ -36,8 +37,6 @@ from faas.signals import stop_signals
 from warmpool.pool import WarmPool
 
 CONTROL_FILE = "control.sock"
-
-Progress = Callable[[str], None]
 
 
 class Platform:
