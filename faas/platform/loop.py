@@ -129,9 +129,12 @@ class ScalingLoop:
             self._changed.clear()
             wait_s = self.step(self._clock())
             self._on_step()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._changed.wait()
+            timer = None if wait_s is None else asyncio.get_running_loop().call_later(wait_s, self._changed.set)
+            try:
+                await self._changed.wait()
+            finally:
+                if timer is not None:
+                    timer.cancel()
 
     async def scale(self, num_instances: int) -> None:
         """Have this many instances now: 0 drains all at once, more are kept for at least a scale-down window.
