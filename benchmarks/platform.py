@@ -6,11 +6,12 @@ python -m benchmarks.platform
 import sys
 
 from benchmarks import area
-from benchmarks.measures import activator, keep_alive, wake_peers
+from benchmarks.measures import activator, keep_alive, kills, wake_peers
 
 MEASURES = {
     "activator": activator.measure,
     "keep-alive": keep_alive.measure,
+    "kills": kills.measure,
     "wake-peers": wake_peers.measure,
 }
 

@@ -32,6 +32,15 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         Failure: the host is unknown or not this machine's, or the port is taken; names the process if it can.
     """
+    return _bound(host, port, listens=True)
+
+
+def check(host: str, port: int) -> None:
+    """Tell that `host` and `port` can be listened on, without doing so: who connected would be cut. Raises Failure."""
+    _bound(host, port, listens=False).close()
+
+
+def _bound(host: str, port: int, *, listens: bool) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
@@ -40,7 +49,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        sock.listen(BACKLOG)
+        if listens:
+            sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise _refusal(error, host, port) from None

@@ -75,7 +75,7 @@ def command(
     pid = address.coming_up(found)
     if pid is not None:
         raise Failure(f"a platform is coming up here already: process {pid}", "faas down ends it")
-    ports.listen(host, port).close()  # a taken port shall be told before anything is made ready
+    ports.check(host, port)  # a taken port shall be told before anything is made ready
     if detach:
         from faas.cli.detach import up_detached  # watchfiles is for this alone
 

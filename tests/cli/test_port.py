@@ -74,3 +74,16 @@ def test_any_other_refusal_gives_its_reason(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(Failure, match=r"cannot listen on 127\.0\.0\.1:80: Permission denied"):
         ports.listen("127.0.0.1", 80)
+
+
+def test_a_check_finds_a_taken_port_and_takes_no_connection_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ports.listen("127.0.0.1", 0) as held:
+        port = held.getsockname()[1]
+        with pytest.raises(Failure, match=f"port {port} is taken"):
+            ports.check("127.0.0.1", port)
+
+    def listen(*_: object) -> None:
+        raise AssertionError("who connects now is cut")
+
+    monkeypatch.setattr(socket.socket, "listen", listen)
+    ports.check("127.0.0.1", port)
