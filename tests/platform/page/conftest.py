@@ -13,7 +13,7 @@ from faas.platform.activator import Activator
 from faas.platform.control import UnknownFunction
 from faas.platform.logs import LogFile
 from faas.platform.page.access import Access
-from faas.platform.page.history import History, Sample, Start
+from faas.platform.page.history import History, Sample, Start, _Past
 from faas.platform.page.server import PageServer
 from faas.platform.registry import Registry
 from tests.chromium import PATH, Browser
@@ -81,14 +81,14 @@ class Site:
         self._folder = folder
         self._access = access
 
-    async def begin(self) -> None:
+    async def begin(self, port: int = 0) -> None:
         self._page = PageServer(self.source, self.history, self._folder / "page", self._access)
         self._serving = asyncio.ensure_future(self._page.run())
         self.registry = Registry()
         self.registry.is_ready = True
         self.registry.page = self._page.capacity
         self.activator = Activator(self.registry)
-        self.url = f"http://127.0.0.1:{await self.activator.listen('127.0.0.1', 0)}"
+        self.url = f"http://127.0.0.1:{await self.activator.listen('127.0.0.1', port)}"
 
     async def end(self) -> None:
         self.registry.page = None
@@ -98,15 +98,10 @@ class Site:
 
     def remember(self, name: str, *samples: Sample, starts: tuple[Start, ...] = ()) -> None:
         """Have the history know this of a function."""
-        self.history.observe(name, [], _NOTHING)
-        known = self.history._pasts[name]
+        known = self.history._pasts.setdefault(name, _Past())
         for sample in samples:
             known.series.note(sample)
         known.starts.extend(starts)
-
-
-class _NOTHING:
-    requests = failed = 0
 
 
 @contextlib.asynccontextmanager
@@ -139,6 +134,12 @@ class InThread:
             self.site.history.tell()
 
         self._wait(run())
+
+    def restart(self) -> None:
+        """End the platform, and have another one at the same port."""
+        port = int(self.url.rpartition(":")[2])
+        self._wait(self.site.end())
+        self._wait(self.site.begin(port))
 
     def _wait(self, work):
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)

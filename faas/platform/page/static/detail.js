@@ -40,7 +40,7 @@ const revisions = clock => {
   return box;
 };
 
-const INSTANCES = [["Instance"], ["State"], ["Revision", "wide"], ["PID", "num"], ["Begun by", "wide"], ["Age", "num"], ["Memory", "num"]];
+const INSTANCES = [["Instance"], ["State"], ["Revision", "wide"], ["PID", "num"], ["How", "wide"], ["Age", "num"], ["Memory", "num"]];
 const instances = clock => {
   const {box, rows} = table("Instances", INSTANCES);
   const make = row(INSTANCES, one => [
@@ -57,7 +57,7 @@ const phasesOf = (phases, total) => {
   return [...known, ...others, ...(rest > 0 ? [["rest", rest]] : [])];
 };
 
-const STARTS = [["Instance"], ["When", "wide"], ["By", "wide"], ["Phases", "phases-cell"], ["Total", "num"]];
+const STARTS = [["Instance"], ["When", "wide"], ["How", "wide"], ["Phases", "phases-cell"], ["Total", "num"]];
 const starts = clock => {
   const {box, rows} = table("Cold starts", STARTS);
   const legend = h("p", {class: "keys"}, charts.PHASES.map(name =>
@@ -80,7 +80,7 @@ const limits = row => {
   const l = row.limits;
   if (!l) return "";
   const span = l.min_instances === l.max_instances ? plural(l.max_instances, "instance") : `${l.min_instances} to ${plural(l.max_instances, "instance")}`;
-  return [span, `${plural(l.max_inputs, "call")} at once each, ${number(l.target_inputs)} aimed at`, `idle for ${duration(l.scaledown_window_s)}`,
+  return [span, `${plural(l.max_inputs, "call")} at once each, ${number(l.target_inputs)} aimed at`, `kept idle for ${duration(l.scaledown_window_s)}`,
     `time-out ${duration(l.timeout_s)}`, `${plural(l.cpu, "CPU")}`, bytes(l.memory_bytes)].join(" · ");
 };
 

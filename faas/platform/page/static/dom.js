@@ -42,9 +42,9 @@ export const duration = seconds => {
   if (seconds < 1e-3) return `${figures(seconds * 1e6, 2)} µs`;
   if (seconds < 1) return `${figures(seconds * 1e3, 3)} ms`;
   if (seconds < 60) return `${figures(seconds, 3)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds % 86400 / 3600)} h`;
+  const [long, one, short, other] = seconds < 3600 ? [60, "min", 1, "s"] : seconds < 86400 ? [3600, "h", 60, "min"] : [86400, "d", 3600, "h"];
+  const rest = Math.floor(seconds % long / short);
+  return `${Math.floor(seconds / long)} ${one}${rest ? ` ${rest} ${other}` : ""}`;
 };
 export const ago = seconds => {
   if (seconds < 1.5) return "now";

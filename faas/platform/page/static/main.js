@@ -6,12 +6,12 @@ import * as series from "./series.js";
 import {detail} from "./detail.js";
 import {follow, token} from "./stream.js";
 
-const SPARK_S = 60, TICK_MS = 1000, FILTER_FROM = 8;
+const SPARK_S = 60, TICK_MS = 1000, FILTER_FROM = 8, REST_AFTER_MS = 30000;
 const at = id => document.getElementById(id);
 const main = at("main"), nav = at("functions"), link = at("link"), pause = at("pause");
 
 const known = new Map();
-let looked = null, shown = null, stop = () => {}, isPaused = false;
+let looked = null, shown = null, stop = null, isPaused = false, resting = 0;
 
 const clock = {
   offset: null, unixOffset: 0,
@@ -141,30 +141,54 @@ const show = name => {
   main.replaceChildren(shown ?? empty);
 };
 
-const open = () => {
-  stop();
-  show(looked);
+const pausing = value => {
+  isPaused = value;
+  pause.setAttribute("aria-pressed", String(value));
+};
+const rest = (state, words) => {
+  stop?.();
+  stop = null;
+  link.dataset.state = state;
+  say(link, words);
+};
+const connect = () => {
+  stop?.();
+  pausing(false);
   stop = follow(looked === null ? "events" : `events?function=${encodeURIComponent(looked)}`, hear, told);
+};
+
+const open = () => {
+  show(looked);
+  connect();
 };
 
 const route = () => {
   let name = null;
   try { name = location.hash.startsWith("#/") ? decodeURIComponent(location.hash.slice(2)) || null : null; } catch { /* no name */ }
-  if (location.hash === "#main" || (name === looked && shown)) return;
-  const moved = looked !== null || name !== null;
+  const isFirst = stop === null && clock.offset === null;
+  if (name === looked && !isFirst) return;
   looked = name;
   open();
   drawList();
-  if (moved) { scrollTo(0, 0); main.focus({preventScroll: true}); }
+  if (isFirst) return;
+  scrollTo(0, 0);
+  main.focus({preventScroll: true});
 };
 
 pause.addEventListener("click", () => {
-  isPaused = !isPaused;
-  pause.setAttribute("aria-pressed", String(isPaused));
-  if (!isPaused) return open();
-  stop();
-  link.dataset.state = "paused";
-  say(link, "paused");
+  if (isPaused) return connect();
+  pausing(true);
+  rest("paused", "paused");
+});
+document.querySelector(".skip").addEventListener("click", event => {
+  event.preventDefault();
+  main.focus();
+});
+// Nobody looks at a tab in the background: the platform need not tell it anything.
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(resting);
+  if (document.hidden) resting = setTimeout(() => { if (stop) rest("resting", "resting"); }, REST_AFTER_MS);
+  else if (link.dataset.state === "resting") connect();
 });
 addEventListener("hashchange", route);
 setInterval(() => {
@@ -173,4 +197,3 @@ setInterval(() => {
   shown?.tick();
 }, TICK_MS);
 route();
-if (shown === null && looked === null) open();
