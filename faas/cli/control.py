@@ -19,6 +19,7 @@ from faas import address, settings
 from faas.address import Record
 from faas.cli.failure import Failure
 from faas.errors import PlatformError, RemoteError, SettingError
+from faas.settings import Settings
 
 PREFIX: Final = "/_faas/control"
 """Where the control interface is on a platform's own port."""
@@ -38,13 +39,15 @@ class Control:
         found = settings.read()
         self._prefix = ""
         self._headers: dict[str, str] = {}
-        if record is None and found.url is not None and found.token is not None:
-            self._title = f"the platform at {found.url}"
-            self._connect = _connector(found.url)
-            self._prefix = urlsplit(found.url).path.rstrip("/") + PREFIX
-            self._headers["Authorization"] = f"Bearer {found.token}"
+        elsewhere = named_elsewhere(found) if record is None else None
+        if elsewhere is not None:
+            url, token = elsewhere
+            self._title = f"the platform at {url}"
+            self._connect = _connector(url)
+            self._prefix = urlsplit(url).path.rstrip("/") + PREFIX
+            self._headers["Authorization"] = f"Bearer {token}"
         else:
-            here = record or _record()
+            here = record or record_here()
             self._title = f"the platform (process {here.pid})"
             self._connect = partial(_UnixConnection, here.control)
 
@@ -116,7 +119,13 @@ def _connector(url: str) -> Callable[[float | None], http.client.HTTPConnection]
     return lambda timeout_s: kind(host, port, timeout=timeout_s)
 
 
-def _record() -> Record:
+def named_elsewhere(found: Settings) -> tuple[str, str] | None:
+    """Return the URL and the token of the platform that the environment names, if it names one."""
+    return (found.url, found.token) if found.url is not None and found.token is not None else None
+
+
+def record_here() -> Record:
+    """Return the record of this machine's platform. Raises PlatformError and Failure as `Control` does."""
     found = settings.read()
     record = address.read_record(found)
     if record is None:

@@ -9,7 +9,7 @@ import msgspec
 
 from faas import errors
 from faas.cli import listing, progress
-from faas.cli.control import Control
+from faas.cli.control import Control, record_here
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.platform.orders import Order, Outcome
 from faas.targets import Target
@@ -31,7 +31,7 @@ def command(targets: tuple[str, ...], local: bool, traffic: bool, tag: str | Non
         raise Failure(
             "only the platform that runs here can be deployed to", "faas deploy --local TARGET", CALL_WAS_WRONG
         )
-    control = Control()
+    control = Control(record_here())
     deployed: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     for target in targets:

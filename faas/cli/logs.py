@@ -10,7 +10,7 @@ import msgspec
 
 from faas import address, names, settings
 from faas.cli import listing
-from faas.cli.control import Control
+from faas.cli.control import Control, named_elsewhere
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.errors import RemoteError
 from faas.platform.logs import Line, LogFile
@@ -29,8 +29,8 @@ def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
     platform too."""
     name, found = names.label(name), settings.read()
     shown: Iterable[Line]
-    if follow:
-        shown = _told(name, lines, follow=True)
+    if follow or named_elsewhere(found) is not None:
+        shown = _told(name, lines, follow=follow)
     elif address.read_record(found) is not None:
         shown = _of_running(name, lines, found)
     else:

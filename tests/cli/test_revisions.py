@@ -191,6 +191,20 @@ def test_a_platform_elsewhere_is_asked_with_the_token(faas: Faas, monkeypatch: p
     assert faas("describe", "embed").code == 2
 
 
+def test_logs_come_from_the_platform_elsewhere_and_a_local_deployment_does_not_go_there(
+    faas: Faas, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("hello_deploy.py").write_text(HELLO)
+    line = {"time": "2026-01-01T00:00:00.000+00:00", "instance": "embed-1", "text": "hello"}
+    with serving(told(line)) as elsewhere, controlled(home, told({"functions": [FOUND]})) as here:
+        monkeypatch.setenv("FAAS_URL", elsewhere.url)
+        monkeypatch.setenv("FAAS_TOKEN", "0123456789abcdef")
+        assert faas("logs", "embed").out.endswith(" embed-1 hello\n")
+        assert faas("deploy", "--local", "hello_deploy.py").code == 0
+    assert [s.path for s in elsewhere.seen] == ["/_faas/control/functions/embed/logs"]
+    assert [s.path for s in here.seen] == ["/deploy"]
+
+
 def test_what_the_platform_refuses_is_told(faas: Faas, home: Path) -> None:
     async def answer(_: Seen) -> Response:
         return refusal(409, "the shares add up to 90 percent; they must to 100")
