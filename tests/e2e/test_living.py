@@ -126,12 +126,14 @@ def test_a_new_revision_takes_over_and_no_call_fails(living):
     assert {version for _, _, version in answers} <= {newest["revision"], oldest["revision"]}
 
 
+@pytest.mark.slow
 def test_what_has_not_changed_is_no_new_revision(living):
     before = living.described()["all_revisions"]
     living.deploy()
     assert [r["revision"] for r in living.described()["all_revisions"]] == [r["revision"] for r in before]
 
 
+@pytest.mark.slow
 def test_a_revision_that_does_not_start_takes_nothing_over(living):
     living.said()
 
@@ -174,6 +176,7 @@ def test_shares_tags_and_rollback_while_calls_flow(living):
     assert (nothing.returncode, "older" in nothing.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_old_code_runs_as_it_was_deployed_whatever_the_file_says(living):
     living.write("two")
     living.deploy()
@@ -205,6 +208,7 @@ def test_killed_and_started_again_everything_is_back(living):
     assert living.described()["traffic"] == {first: 60, second: 40}
 
 
+@pytest.mark.slow
 def test_what_cannot_come_back_is_named_and_left_out(living):
     first = living.described()["all_revisions"][0]
     living.write("two")
@@ -222,6 +226,7 @@ def test_what_cannot_come_back_is_named_and_left_out(living):
     assert living.said() == "one noted"
 
 
+@pytest.mark.slow
 def test_after_an_upgrade_a_function_is_made_ready_anew_if_its_code_is_as_it_was(living):
     take_down(living.box)
     for path in (living.home / "platform" / "say.json", living.home / "snapshots" / "say.json"):
@@ -233,6 +238,7 @@ def test_after_an_upgrade_a_function_is_made_ready_anew_if_its_code_is_as_it_was
     assert living.described()["all_revisions"][0]["target"].startswith(str(living.file))
 
 
+@pytest.mark.slow
 def test_a_deleted_function_answers_what_it_has_and_is_not_found_afterwards(living):
     living.said()
 
@@ -253,6 +259,7 @@ def test_a_deleted_function_answers_what_it_has_and_is_not_found_afterwards(livi
     assert living.box.listed("list") == []
 
 
+@pytest.mark.slow
 def test_a_deployment_whose_command_is_stopped_changes_nothing(living):
     living.write("two", APP.replace("import asyncio, sys", "import asyncio, time; time.sleep(60)"))
     command = ["deploy", "--local", str(living.file)]

@@ -86,6 +86,7 @@ def test_a_folder_is_followed(pool, functions):
     assert "hello is deleted: its bundle greet is gone" in told(pool)
 
 
+@pytest.mark.slow
 def test_a_bundle_that_was_made_ready_elsewhere_is_not_set_up_again(pool, functions, tmp_path):
     code, elsewhere = tmp_path / "code", tmp_path / "elsewhere"
     write_bundle(code, ADDS, target="app.py:Adds")
@@ -130,6 +131,7 @@ def test_a_token_that_is_easily_guessed_is_refused(tmp_path):
     assert (refused.returncode, "16 or more" in refused.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_what_went_while_the_platform_was_down_is_gone_and_the_rest_is_no_new_revision(pool, functions):
     write_bundle(functions / "other", HELLO.replace("hello", "other"))
     eventually(lambda: said(pool, "other") == "one")
@@ -144,6 +146,7 @@ def test_what_went_while_the_platform_was_down_is_gone_and_the_rest_is_no_new_re
         take_down(again)
 
 
+@pytest.mark.slow
 def test_a_prefix_in_s3_is_followed(tmp_path):
     with rclone(tmp_path, "bucket") as server:
         home = server.root / "bucket" / "pool"
@@ -183,6 +186,7 @@ def can_be_read_only(tmp_path):
     return subprocess.run(tried, capture_output=True, timeout=30, check=False).returncode != 0
 
 
+@pytest.mark.slow
 def test_only_its_home_and_the_temporary_folder_are_written(tmp_path, functions):
     if shutil.which("unshare") is None or os.getuid() != 0 or not can_be_read_only(tmp_path):
         pytest.skip("no read-only root can be made here")
