@@ -90,6 +90,7 @@ class ScalingLoop:
     ) -> None:
         description = preparation.description
         self.preparation = preparation
+        self.revision = preparation.revision
         self.capacity = Capacity(
             limit=description.max_inputs,
             hold_s=description.timeout_s + description.startup_timeout_s,

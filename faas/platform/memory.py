@@ -94,11 +94,13 @@ class MemoryKeeper:
 
     def admit(self, asking: ScalingLoop) -> str | None:
         """Let go of what idles, where there is no room for another instance; return why it cannot be had, or None."""
-        needed_bytes, holdings = self._needed(asking), self.holdings
-        if holdings.held_bytes + needed_bytes > holdings.budget_bytes / 2 or self._is_unknown(asking):
+        holdings = self.holdings
+        most_bytes = holdings.held_bytes + self._alone(asking) + max(self._zygote_bytes.values(), default=0)
+        if most_bytes > holdings.budget_bytes / 2 or asking.revision not in self._most_alone:
             self._started.set()
-        if holdings.held_bytes + needed_bytes <= holdings.budget_bytes:
+        if most_bytes <= holdings.budget_bytes:  # the usual case, and a wake-up waits for this
             return None
+        needed_bytes = self._needed(asking)
         candidates = self._candidates(asking)
         idlers = {name: candidate.idler for name, candidate in candidates.items()}
         going, self._dual = budget.make_room(holdings, needed_bytes, idlers, self._dual)
@@ -139,8 +141,8 @@ class MemoryKeeper:
         for (loop, made), size in zip(living, found, strict=True):
             if made.state is State.READY and size.pss_bytes:
                 self._seen[made] = size
-                revision = loop.preparation.revision
-                self._most_alone[revision] = max(size.private_bytes, self._most_alone.get(revision, 0))
+                most_bytes = max(size.private_bytes, self._most_alone.get(loop.revision, 0))
+                self._most_alone[loop.revision] = most_bytes
         self._forget_what_is_gone()
         candidates = self._candidates(None)
         self._dual = self._dual.forgotten(self._dual.used_at.keys() - candidates.keys())
@@ -152,14 +154,11 @@ class MemoryKeeper:
 
     def _forget_what_is_gone(self) -> None:
         """Keep no sizes of revisions that run no more."""
-        running = [loop.preparation for loop in self._loops()]
-        revisions = {preparation.revision for preparation in running}
-        environments = self._zygotes.keys() | {instances.environment(preparation) for preparation in running}
+        loops = list(self._loops())
+        revisions = {loop.revision for loop in loops}
+        environments = self._zygotes.keys() | {instances.environment(loop.preparation) for loop in loops}
         self._most_alone = {name: size for name, size in self._most_alone.items() if name in revisions}
         self._zygote_bytes = {one: size for one, size in self._zygote_bytes.items() if one in environments}
-
-    def _is_unknown(self, loop: ScalingLoop) -> bool:
-        return loop.preparation.revision not in self._most_alone
 
     def _needed(self, loop: ScalingLoop) -> int:
         """What another instance takes, and the zygote that it is forked from where that was let go."""
@@ -168,8 +167,7 @@ class MemoryKeeper:
         return self._alone(loop) + (0 if is_there else self._zygote_bytes.get(environment, 0))
 
     def _alone(self, loop: ScalingLoop) -> int:
-        preparation = loop.preparation
-        return budget.needed(preparation.state_bytes, self._most_alone.get(preparation.revision))
+        return budget.needed(loop.preparation.state_bytes, self._most_alone.get(loop.revision))
 
     def _candidates(self, asking: ScalingLoop | None) -> dict[str, _Candidate]:
         """Return what idles, by a name that stays its own.
