@@ -13,6 +13,9 @@ from warmpool.process import Worker
 from warmpool.protocol import Request
 from warmpool.station import Station
 
+MEASURE_AGAIN_S = 30.0
+"""A measure stands for so long: the kernel takes milliseconds for each, and zygotes at rest change little."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -42,6 +45,7 @@ class WarmPool:
         self._start_timeout_s = start_timeout_s
         self._stations: dict[Environment, Station] = {}
         self._lingering: dict[asyncio.Future[None], Station] = {}
+        self._measured: dict[tuple[int, ...], tuple[float, memory.Memory]] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -85,7 +89,7 @@ class WarmPool:
         """Return what is held for each environment that has a zygote now: hot ones first, the longest unused first."""
         stations = [one for one in self._stations.values() if one.zygote is not None and one.zygote.alive]
         stations.sort(key=lambda station: (station.base is None, station.used_at))
-        sizes = await asyncio.to_thread(_read_all, [_processes(station) for station in stations])
+        sizes = await self._measure([_processes(station) for station in stations])
         return [
             Held(
                 environment=station.environment,
@@ -139,6 +143,16 @@ class WarmPool:
         self._stations.clear()
         await asyncio.gather(*(station.close(grace_s) for station in stations))
 
+    async def _measure(self, groups: list[tuple[int, ...]]) -> list[memory.Memory]:
+        """Return the memory of each group of processes, measured now or a while ago."""
+        now = asyncio.get_running_loop().time()
+        known = {pids: found for pids, found in self._measured.items() if now - found[0] < MEASURE_AGAIN_S}
+        unknown = [pids for pids in groups if pids not in known]
+        for pids, found in zip(unknown, await asyncio.to_thread(_read_all, unknown), strict=True):
+            known[pids] = now, found
+        self._measured = {pids: known[pids] for pids in groups}
+        return [known[pids][1] for pids in groups]
+
     def _num_heirs(self, station: Station) -> int:
         return sum(other.base is station and other.has_zygote for other in self._stations.values())
 
@@ -163,10 +177,10 @@ class WarmPool:
         return self._station(environment.base) if found is None else alike[found]
 
 
-def _processes(station: Station) -> list[int]:
+def _processes(station: Station) -> tuple[int, ...]:
     assert station.zygote is not None
-    return [station.zygote.pid, *(parked.worker.pid for parked in station.parked)]
+    return (station.zygote.pid, *(parked.worker.pid for parked in station.parked))
 
 
-def _read_all(groups: list[list[int]]) -> list[memory.Memory]:
+def _read_all(groups: list[tuple[int, ...]]) -> list[memory.Memory]:
     return [sum(map(memory.read, pids), memory.Memory()) for pids in groups]

@@ -186,7 +186,7 @@ class Station:
         ready_at = self._loop.time()
         self.start_s = ready_at - started_at
         earliest_next = ready_at + self.start_s  # at most half of the time goes into starting
-        zygote.process.on_end(lambda: self._zygote_ended(zygote, earliest_next))
+        zygote.process.on_end(lambda: self._zygote_ended(zygote, ready_at, earliest_next))
         self._refill()
         return zygote
 
@@ -196,10 +196,11 @@ class Station:
         base = await self.base.ready_zygote()
         return await Zygote.heir(base, self.environment, timeout_s=self._start_timeout_s)
 
-    def _zygote_ended(self, zygote: Zygote, earliest_next: float) -> None:
+    def _zygote_ended(self, zygote: Zygote, ready_at: float, earliest_next: float) -> None:
         if not self._is_retired and self.zygote is zygote:
             reason = f"zygote {zygote.pid} ended with status {zygote.process.status}"
-            self._failed(reason, served=zygote.num_forked > 0, not_before=earliest_next)
+            served = zygote.num_forked > 0 or self._loop.time() - ready_at >= policy.SOUND_AFTER_S
+            self._failed(reason, served=served, not_before=earliest_next)
 
     def _failed(self, reason: str, *, served: bool, not_before: float = 0.0) -> None:
         now = self._loop.time()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from warmpool.environment import Preload
 from warmpool.errors import ForkRefused
 from warmpool.pool import WarmPool
 
@@ -37,6 +38,17 @@ async def test_fk_01_an_unfit_zygote_never_costs_a_request(environment, run, mod
             assert (done.status, done.output, done.worker.how) == (0, b"x", "exec")
             assert done.worker.why == zygote.hazard
         assert pool.num_parked(wanted) == 0
+
+
+@pytest.mark.anyio
+async def test_fk_01_state_that_touches_cuda_makes_no_hot_zygote_and_the_plain_one_serves(environment, run, caplog):
+    async with WarmPool(buffer=1) as pool:
+        wanted = environment("torch", "entries", "preloads", faked=True, preload=Preload(entry="preloads:touch_cuda"))
+        zygote = await pool.warm(wanted)
+        assert zygote.environment == wanted.base
+        assert "no hot zygote: an import initialised CUDA through torch" in caplog.text
+        done = await run(lambda request: pool.take(wanted, request), "entries:echo", b"x")
+        assert (done.output, done.worker.how) == (b"x", "parked")
 
 
 @pytest.mark.anyio

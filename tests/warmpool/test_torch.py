@@ -8,6 +8,7 @@ import pytest
 
 from warmpool import cpu
 from warmpool.client import Zygote
+from warmpool.environment import Preload
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +71,21 @@ async def test_fk_02_parallel_operations_in_children_never_hang(torch_zygote, ru
         assert [child.worker.how for child in children] == ["fork"] * 3
         assert [child.status for child in children] == [0] * 3
         assert all(child.answer >= 2 for child in children)  # there really were threads
+
+
+async def test_fk_02_children_of_a_hot_zygote_that_has_computed_never_hang(torch_zygote, environment, run):
+    """What a rehearsed answer leaves in a hot zygote: operators have run there, on one thread."""
+    wanted = environment(*torch_zygote.environment.modules, preload=Preload(entry="preloads:compute"))
+    hot = await Zygote.heir(torch_zygote, wanted)
+    assert hot.hazard is None
+    for _ in range(3):
+        async with asyncio.timeout(20):
+            children = await asyncio.gather(*(run(hot.fork, "entries:parallel", env=TWO) for _ in range(3)))
+        assert [child.worker.how for child in children] == ["fork"] * 3
+        assert all(child.answer >= 2 for child in children)
+    draws = [(await run(hot.fork, "entries:randoms")).answer for _ in range(2)]
+    assert all(first != second for first, second in zip(*draws, strict=True))
+    await hot.stop()
 
 
 @pytest.mark.slow

@@ -33,3 +33,19 @@ def tell(payload: bytes, fds: dict[str, int]) -> None:
 
 def take_memory(payload: bytes) -> None:
     HELD["much"] = bytearray(b"x") * int(payload)
+
+
+def touch_cuda(payload: bytes) -> None:
+    import torch
+
+    torch.cuda.init()
+
+
+def compute(payload: bytes) -> None:
+    """Do in a zygote what a rehearsed answer does there: large operations, on its one thread."""
+    import numpy
+    import torch
+
+    torch.ones(64_000, dtype=torch.float16).float().add_(1)
+    torch.ones(512, 512) @ torch.ones(512, 512)
+    numpy.ones((512, 512)) @ numpy.ones((512, 512))
