@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from typing import Final
 
@@ -14,6 +15,14 @@ CALL_WAS_WRONG: Final = 2
 
 _NOT_FOUND: Final = 404
 _WRONG_REQUESTS: Final = (400, 405, 413, 415, 422)
+_MAKE_ROOM: Final = "make room where FAAS_HOME and the temporary folder are; faas snapshot gc may do"
+_SHORT_OF: Final = {
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+    errno.ENFILE: "raise the machine's limit of open files: sysctl fs.file-max",
+    errno.ENOMEM: "let something else on this machine go",
+}
 _DEBUG: Final = "the same command with FAAS_DEBUG=1 shows where it happened"
 
 
@@ -56,6 +65,9 @@ def describe(error: Exception) -> tuple[str, str, int]:
     if package in OURS:
         code = CALL_WAS_WRONG if isinstance(error, ValueError) else WORK_FAILED
         return str(error), _AFTER_LEAF.get(package, _DEBUG), code
+    if isinstance(error, OSError) and error.errno in _SHORT_OF:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}", _SHORT_OF[error.errno], WORK_FAILED
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", "make it readable and writable, or choose another", WORK_FAILED
     return f"unexpected {type(error).__name__}: {error}", _DEBUG, WORK_FAILED

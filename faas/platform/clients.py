@@ -7,7 +7,8 @@ from typing import Protocol
 from faas.errors import SettingError
 from faas.platform.deadlines import Deadlines
 from faas.platform.hangup import HangupWatch
-from faas.platform.routing import Router
+from faas.platform.routing import Router, Target
+from faas.platform.wire import LocalAnswer, problem
 from faas.server.headers import RequestIds
 
 
@@ -15,16 +16,30 @@ from faas.server.headers import RequestIds
 class ActivatorSettings:
     """`keep_alive_s` is how long a client may send or read nothing; longer than common balancers keep a connection.
 
-    `linger_s` is how long it may go on sending after an answer that it should read first. Raises SettingError.
+    `linger_s` is how long it may go on sending after an answer that it should read first. `last_descriptor` is the
+    highest that a client may have, None for any: who connects beyond it is told to come again. Raises SettingError.
     """
 
     keep_alive_s: float = 75.0
     linger_s: float = 30.0
+    last_descriptor: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("keep_alive_s", "linger_s"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name}={getattr(self, name)}: give seconds above 0")
+
+
+class Full:
+    """The router of clients for whom no descriptor is left: instances need those that there still are."""
+
+    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer:
+        """See `Router`."""
+        detail = "the platform has as many connections as its limit of open files allows; raise the limit (ulimit -n)"
+        return problem(503, detail, retry_after_s=1)
+
+
+FULL = Full()
 
 
 @dataclass(slots=True)

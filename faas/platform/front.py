@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from faas.platform.clients import Clients
+from faas.platform.clients import FULL, Clients
 from faas.platform.exchange import Exchange
 from faas.platform.request import RequestReader
 from faas.platform.request_head import RequestHead
+from faas.platform.routing import Router
 from faas.platform.wire import LocalAnswer, WireError, encode_answer, problem
 
 _HIGH_WATER_BYTES = 256 * 1024  # of an answer that its client does not read
@@ -20,7 +21,7 @@ class FrontConnection(asyncio.Protocol):
 
     def __init__(self, clients: Clients) -> None:
         self.loop = clients.loop
-        self.router = clients.router
+        self.router: Router = clients.router
         self.ids = clients.ids
         self.deadlines = clients.deadlines
         self.keeps_up = True
@@ -61,6 +62,9 @@ class FrontConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self._fd = transport.get_extra_info("socket").fileno()
+        last = self._clients.settings.last_descriptor
+        if last is not None and self._fd > last:
+            self.router, self.must_close = FULL, True
         peer = transport.get_extra_info("peername")
         self._reader = RequestReader(self, peer[0].encode() if isinstance(peer, tuple) else b"")
         self._idle_since_s = self.loop.time()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
+
+logger = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 16 * 2**20
 MAX_LINE_BYTES = 64 * 2**10
@@ -29,22 +31,32 @@ class LogFile:
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.jsonl"
         self._followers: set[asyncio.Queue[Line]] = set()
+        self._is_failing = False
 
     def write(self, instance: str, *texts: str) -> None:
-        """Add lines. A disk that is full loses them, and nothing else."""
+        """Add lines. A disk that is full loses them, which is told once, and nothing else."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         lines = [Line(now, instance, text) for text in texts]
         for follower in self._followers:
             for line in lines:
                 if not follower.full():
                     follower.put_nowait(line)
-        with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-                size = file.tell()
-            if size >= MAX_FILE_BYTES:
-                self.path.replace(self.path.with_suffix(".1.jsonl"))
+        try:
+            self._append(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        except OSError as error:
+            if not self._is_failing:
+                logger.warning("%s cannot be written, and its lines are lost: %s", self.path, error.strerror)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+    def _append(self, data: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(b"\n" + data if self._is_failing else data)  # a line may have been cut in the middle
+            size = file.tell()
+        if size >= MAX_FILE_BYTES:
+            self.path.replace(self.path.with_suffix(".1.jsonl"))
 
     def last(self, num_lines: int) -> list[Line]:
         """Return the last lines, oldest first."""

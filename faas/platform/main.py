@@ -16,10 +16,12 @@ import msgspec
 from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import gate, home, places, rows
+from faas.platform import gate, home, limits, places, rows
 from faas.platform.activator import Activator
+from faas.platform.clients import ActivatorSettings
 from faas.platform.control import ControlServer
 from faas.platform.functions import Functions
+from faas.platform.guard import raise_descriptors
 from faas.platform.hosted import Hosted
 from faas.platform.instances import Launcher, State
 from faas.platform.logs import LogFile
@@ -64,7 +66,8 @@ class Platform:
         )
         self._sync = None if place is None else Sync(place, self._functions, store, progress)
         self._token = token
-        self._activator = Activator(self._functions.registry)
+        last_descriptor = limits.last_for_clients(raise_descriptors())
+        self._activator = Activator(self._functions.registry, ActivatorSettings(last_descriptor=last_descriptor))
         self._stopping = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._url = ""

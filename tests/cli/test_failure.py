@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import errno
+import os
+
 import click
 import pytest
 
@@ -74,3 +77,14 @@ def test_a_setting_of_the_environment_that_is_wrong_does_not_hide_the_error(
     monkeypatch.setenv("FAAS_LAME_DUCK_S", "soon")
     failure.report(errors.PlatformError("it is away"))
     assert capsys.readouterr().err.startswith("error: it is away\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [(errno.ENOSPC, "make room"), (errno.EDQUOT, "make room"), (errno.EMFILE, "ulimit -n"), (errno.ENOMEM, "machine")],
+)
+def test_what_the_machine_is_short_of_is_said_with_what_to_do(number: int, then: str) -> None:
+    what, what_then, code = failure.describe(OSError(number, os.strerror(number)))
+    assert (what, code) == (os.strerror(number), 1)
+    assert then in what_then
+    assert failure.describe(OSError(number, os.strerror(number), "/a"))[0] == f"/a: {os.strerror(number)}"

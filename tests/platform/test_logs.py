@@ -53,3 +53,19 @@ def test_what_a_process_prints_is_cut_into_lines(tmp_path):
 
     one, two, long, rest, last = asyncio.run(story())
     assert (one, two, len(long), rest, last) == ("one", "two", logs.MAX_LINE_BYTES, "x" * 10, "last \ufffd")
+
+
+def test_a_full_disk_loses_lines_and_says_so_once(tmp_path, caplog):
+    log = LogFile(tmp_path, "f")
+    log.write("i", "before")
+    kept = log.path.rename(tmp_path / "kept")
+    log.path.symlink_to("/dev/full")
+    log.write("i", "lost")
+    log.write("i", "lost too")
+    log.path.unlink()
+    kept.rename(log.path)
+    log.write("i", "after")
+    assert [line.text for line in log.last(9)] == ["before", "after"]
+    assert [record.message for record in caplog.records if "No space left" in record.message] == [
+        f"{log.path} cannot be written, and its lines are lost: No space left on device"
+    ]
