@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -15,7 +16,7 @@ from benchmarks.area import Bench
 from benchmarks.box import running_box
 from benchmarks.measures import cold_start
 from benchmarks.peer_environments import REQUIREMENTS, NotInstalledError, python_of
-from benchmarks.processes import ROOT, free_port, own_places, running
+from benchmarks.processes import ROOT, ServerError, free_port, own_places, running
 from benchmarks.rows import Row, at_least, at_most
 
 _MOST_P99_OVER_P50 = 3.0
@@ -78,22 +79,24 @@ async def _woken_ms(bench: Bench, kind: Kind, num_wakes: int, plain_ms: list[flo
 
 
 async def _peer_ms(bench: Bench, name: str, num_starts: int) -> float | None:
-    """Return the median time of a peer from nothing to its first answer; None where it cannot be installed."""
+    """Return the median time of a peer from nothing to its first answer; None where it cannot be had here."""
     try:
         python = await python_of(name)
-    except NotInstalledError as error:
+        took_ms = [await _start_ms(bench, name, python) for _ in range(num_starts + 1)]
+    except (NotInstalledError, ServerError) as error:
         print(f"{name} is left out: {error}", file=sys.stderr)
         return None
-    peer, took_ms = _PEERS[name], []
-    for _ in range(num_starts + 1):  # the first one compiles its modules
-        port = free_port()
-        command = ["-m", f"benchmarks.peers.{peer.module}", str(port)]
-        places = own_places(bench.home) | {"PYTHONPATH": str(ROOT)}
-        began_at = time.monotonic()
-        async with running(name, command, bench.home / f"{name}.log", python=python, **places) as server:
-            await server.until_answers(f"http://127.0.0.1:{port}{peer.path}", peer.body)
-            took_ms.append((time.monotonic() - began_at) * 1e3)
-    return median(took_ms[1:])
+    return median(took_ms[1:])  # the first one compiles its modules
+
+
+async def _start_ms(bench: Bench, name: str, python: Path) -> float:
+    peer, port = _PEERS[name], free_port()
+    command = ["-m", f"benchmarks.peers.{peer.module}", str(port)]
+    places = own_places(bench.home) | {"PYTHONPATH": str(ROOT)}
+    began_at = time.monotonic()
+    async with running(name, command, bench.home / f"{name}.log", python=python, **places) as server:
+        await server.until_answers(f"http://127.0.0.1:{port}{peer.path}", peer.body)
+        return (time.monotonic() - began_at) * 1e3
 
 
 def _rows(plain_ms: float, woken_ms: dict[str, list[float]], peers_ms: dict[str, float | None]) -> list[Row]:
@@ -101,7 +104,7 @@ def _rows(plain_ms: float, woken_ms: dict[str, list[float]], peers_ms: dict[str,
     known_ms = [ms for ms in peers_ms.values() if ms is not None]
     for name, ms in peers_ms.items():
         what = f"{REQUIREMENTS[name][0]}: start to the first answer"
-        rows.append(Row(f"{what}, not installed", 0.0) if ms is None else Row(f"{what}, p50", ms, "ms"))
+        rows.append(Row(f"{what}, could not be had", 0.0) if ms is None else Row(f"{what}, p50", ms, "ms"))
     for kind in _KINDS:
         p50_ms, p99_ms = median(woken_ms[kind.name]), _percentile(woken_ms[kind.name], 0.99)
         what, bar = f"woken, {kind.name} zygote", at_least(kind.times_sooner)

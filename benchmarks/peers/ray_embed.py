@@ -23,7 +23,7 @@ class Embed:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
     serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[1])})
     serve.run(Embed.bind())  # type: ignore[attr-defined]
     signal.pause()
