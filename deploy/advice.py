@@ -4,7 +4,7 @@ All of it is known from the description alone. Whether the operator has changed 
 each warning therefore names the setting, and what to change here instead.
 """
 
-from deploy.spec import SHORTEST_WINDOW_S, ServiceSpec
+from deploy.spec import SHORTEST_WINDOW_S, ServiceSpec, Timeouts
 
 _FLAG_OF_VOLUME = {
     "hostPath": "kubernetes.podspec-volumes-hostpath",
@@ -31,17 +31,24 @@ def warnings(spec: ServiceSpec) -> tuple[str, ...]:
     return (*_about_limits(spec), *_about_scaling(spec), *_about_resources(spec), *_about_flags(spec))
 
 
+def about_timeouts(timeouts: Timeouts) -> str | None:
+    """Return what to say of timeouts that a cluster at its default settings refuses, None where it takes them."""
+    revision_s = timeouts.revision_s
+    if revision_s <= _MOST_TIMEOUT_S:
+        return None
+    longest = f"startup_timeout_s={timeouts.startup_timeout_s:g} and timeout_s={timeouts.timeout_s:g}"
+    if revision_s > timeouts.request_s:
+        longest = f"grace_period_s={timeouts.grace_period_s:g} and Knative's time to drain"
+    return (
+        f"timeouts: {longest} make {revision_s} s, and Knative refuses more than {_MOST_TIMEOUT_S} s by default; "
+        f"lower them, or have the operator set max-revision-timeout-seconds to {revision_s} or more in the config "
+        "map config-defaults of knative-serving, and the activator's terminationGracePeriodSeconds with it"
+    )
+
+
 def _about_limits(spec: ServiceSpec) -> list[str]:
-    found = []
-    if (revision_s := spec.timeouts.revision_s) > _MOST_TIMEOUT_S:
-        longest = f"startup_timeout_s={spec.timeouts.startup_timeout_s:g} and timeout_s={spec.timeouts.timeout_s:g}"
-        if revision_s > spec.timeouts.request_s:
-            longest = f"grace_period_s={spec.timeouts.grace_period_s:g} and Knative's time to drain"
-        found.append(
-            f"timeouts: {longest} make {revision_s} s, and Knative refuses more than {_MOST_TIMEOUT_S} s by default; "
-            f"lower them, or have the operator set max-revision-timeout-seconds to {revision_s} or more in the config "
-            "map config-defaults of knative-serving, and the activator's terminationGracePeriodSeconds with it"
-        )
+    refused = about_timeouts(spec.timeouts)
+    found = [] if refused is None else [refused]
     if spec.scaling.max_inputs > _MOST_CONCURRENCY:
         found.append(
             f"scaling.max_inputs={spec.scaling.max_inputs}: Knative refuses more than {_MOST_CONCURRENCY} by default; "

@@ -16,7 +16,7 @@ import msgspec
 from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import gate, home, limits, places, rows
+from faas.platform import foresight, gate, home, limits, places, rows
 from faas.platform.activator import Activator
 from faas.platform.clients import ActivatorSettings
 from faas.platform.control import ControlServer
@@ -170,6 +170,7 @@ class Platform:
         prepared = await prepare_each(order.target, self._store, progress=progress)
         deployed, failures = [], {name: str(error) for name, error in prepared.failed.items()}
         for preparation in prepared.ready:
+            _foretell(preparation, progress)
             try:
                 hosted = await self._functions.deploy(
                     preparation, progress, takes_traffic=order.takes_traffic, tag=order.tag
@@ -217,6 +218,7 @@ class Platform:
                 _refuse_equal_names(added.get(preparation.name), preparation)
                 added[preparation.name] = preparation
                 self._functions.add(preparation)
+                _foretell(preparation, self._progress)
         if errors and not self._functions.can_serve:
             raise errors[0]
         if self._sync is not None:
@@ -301,6 +303,12 @@ async def run(
         for number in stop_signals():
             loop.add_signal_handler(number, platform.shut_down)
         return await platform.run(targets, host=host, port=port)
+
+
+def _foretell(preparation: Preparation, progress: Progress) -> None:
+    warning = foresight.on_cluster(preparation.description)
+    if warning is not None:
+        progress(warning)
 
 
 def _refuse_equal_names(other: Preparation | None, preparation: Preparation) -> None:
