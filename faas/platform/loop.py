@@ -93,6 +93,7 @@ class ScalingLoop:
         self.revision = preparation.revision
         self.capacity = Capacity(
             limit=description.max_inputs,
+            queue_limit=(description.max_inputs + description.max_queue) * description.max_instances,
             hold_s=description.timeout_s + description.startup_timeout_s,
             call_s=description.timeout_s + DEAF_AFTER_S,
             on_demand=self.wake,
@@ -174,6 +175,7 @@ class ScalingLoop:
 
     async def stop(self, grace_s: float) -> None:
         """Drain every instance, each for at most `grace_s`, and wait for their ends."""
+        self._wanted.remember()
         for made in list(self.instances):
             self._drain(made, grace_s)
         if self._drains:

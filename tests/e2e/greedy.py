@@ -43,6 +43,12 @@ async def small(body: Any) -> int:
     return len(str(body))
 
 
+@inference_function(calls=Calls(max_queue=0), scaling=ONE)
+def narrow(seconds: float) -> str:
+    time.sleep(seconds)
+    return "slept"
+
+
 @inference_function(snapshot="off", scaling=ONE)
 class Crashes:
     def setup(self) -> None:

@@ -73,6 +73,19 @@ def test_one_that_takes_more_than_its_processors_is_held_to_them(box):
     assert len(held) == 1
 
 
+def test_more_calls_than_may_wait_are_refused_at_once_and_the_others_answered(box):
+    async def story():
+        async with httpx.AsyncClient(base_url=box.url, timeout=30) as client:
+            return await asyncio.gather(*(client.post("/f/narrow/", json=0.3) for _ in range(12)))
+
+    answers = asyncio.run(story())
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) == {200, 429}
+    assert statuses.count(200) >= 2
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
+    assert box.call("narrow", 0).status_code == 200
+
+
 def test_a_body_over_the_limit_is_refused_and_the_next_one_served(box):
     assert box.call("small", "x" * 2000).status_code == 413
     assert box.call("small", "x" * 200).status_code == 200
