@@ -90,16 +90,18 @@ def crowd(s):
     s.remember("f", *samples, starts=starts)
 
 
-@pytest.mark.parametrize("width", [320, 400, 800, 1400])
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_any_width_by_day_and_night(site, opened, width, dark):
+def test_it_fits_any_width_by_day_and_night(site, opened, dark):
     site.do(crowd)
     for path, sign in (("", ".functions li"), ("#/f", ".line")):
-        page = opened(f"{site.url}/-/{path}", width=width, dark=dark)
+        page = opened(f"{site.url}/-/{path}", dark=dark)
         page.wait(f"document.querySelector('{sign}')")
-        assert page.read("document.documentElement.scrollWidth") <= width
         paper = page.read("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", paper))) < 3 * 64) is dark
+        for width in (320, 400, 800, 1400):
+            page.resize(width, 900)
+            page.wait(f"innerWidth === {width}")
+            assert page.read("document.documentElement.scrollWidth") <= width
 
 
 def test_the_filter_appears_with_many_functions(site, opened):

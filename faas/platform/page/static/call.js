@@ -7,6 +7,19 @@ const MAX_SHOWN = 200000;
 const TOLD = ["x-cold-start", "x-batch-size", "x-instance-id", "x-model-version", "x-request-id"];
 
 const pretty = value => JSON.stringify(value, null, 2);
+
+// JSON with a line for each member, its numbers as they came: 3.0 stays 3.0, and no digit of a long one is lost.
+export const indented = text => {
+  JSON.parse(text);
+  let depth = 0;
+  return text.replace(/"(?:[^"\\]|\\.)*"|[[{]\s*[\]}]|[[\]{},:]|\s+/g, token => {
+    const line = step => `\n${"  ".repeat(depth += step)}`;
+    if (token.length > 1) return token.trim() && (token[0] === '"' ? token : token.replace(/\s/g, ""));
+    if ("[{".includes(token)) return token + line(1);
+    if ("]}".includes(token)) return line(-1) + token;
+    return token === "," ? token + line(0) : token === ":" ? ": " : token.trim();
+  });
+};
 const shellQuoted = text => `'${text.replaceAll("'", "'\\''")}'`;
 
 const show = (out, text) => {
@@ -22,7 +35,7 @@ const receive = async (response, out) => {
   }
   if (!kind.startsWith("text/event-stream")) {
     const text = await response.text();
-    try { return show(out, pretty(JSON.parse(text))); } catch { return show(out, text); }
+    try { return show(out, indented(text)); } catch { return show(out, text); }
   }
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ""; ;) {

@@ -96,9 +96,19 @@ const kindOf = schema => {
   return schema.type === "boolean" ? "boolean" : "json";
 };
 
+// Of several forms that a value may have: at the top the first, which is the plainest; within, the only one but null.
+const chosen = (spec, schema, depth) => {
+  const choices = (schema.anyOf ?? schema.oneOf ?? []).map(one => resolve(spec, one)).filter(one => one.type !== "null");
+  return choices.length === 1 || (choices.length && !depth) ? {...choices[0], description: schema.description ?? choices[0].description} : schema;
+};
+
 // Build the controls for `given`; `value` is what they begin with.
 export const build = (spec, given, value, title = "Body", isRequired = true, depth = 0) => {
-  const schema = resolve(spec, given);
+  const whole = resolve(spec, given), schema = chosen(spec, whole, depth);
+  if (whole !== schema && (whole.anyOf ?? whole.oneOf).some(one => one.type === "null")) {
+    const {element, read} = build(spec, schema, value ?? undefined, title, false, depth);
+    return {element, read: () => read() ?? (isRequired ? null : undefined)};
+  }
   const parts = Object.entries(schema.properties ?? {});
   if (schema.type !== "object" || !parts.length || depth > MAX_DEPTH) {
     return kinds[kindOf(schema)](title, schema, value, isRequired);
