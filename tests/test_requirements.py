@@ -1,7 +1,9 @@
+import json
+
 import pytest
 
 from faas.errors import SettingError
-from faas.requirements import unmet
+from faas.requirements import normalized, unmet, written_in
 
 
 def test_what_is_missing_or_too_old_is_told():
@@ -15,3 +17,57 @@ def test_what_is_missing_or_too_old_is_told():
 def test_what_is_no_requirement_is_refused():
     with pytest.raises(SettingError, match="pip would not take"):
         unmet(["not a requirement!"])
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Return what installs a distribution of nothing but what is told of it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(name, version, *requires, url=None):
+        info = tmp_path / f"{name}-{version}.dist-info"
+        info.mkdir()
+        lines = [f"Requires-Dist: {required}" for required in requires]
+        (info / "METADATA").write_text(
+            "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *lines])
+        )
+        if url is not None:
+            (info / "direct_url.json").write_text(json.dumps({"url": url}))
+
+    return install
+
+
+def test_what_an_extra_brings_is_required_too(installed):
+    installed("tiny_host", "1", 'tiny_guest>=2; extra == "more"', 'tiny_absent; extra == "most"')
+    installed("tiny_guest", "1")
+    assert unmet(["tiny-host"]) == []
+    assert unmet(["tiny-host[more]"]) == ["tiny-host[more] (of its extra more, tiny_guest: 1 is installed)"]
+    assert unmet(["tiny-host[most]"]) == ["tiny-host[most] (of its extra most, tiny_absent: not installed)"]
+
+
+def test_what_is_required_from_one_place_must_come_from_there(installed):
+    installed("tiny_placed", "1", url="https://there.example/tiny.whl")
+    assert unmet(["tiny-placed @ https://there.example/tiny.whl"]) == []
+    (other,) = unmet(["tiny-placed @ https://elsewhere.example/tiny.whl"])
+    assert other.endswith("(1 is installed, from https://there.example/tiny.whl)")
+
+
+def test_requirements_that_mean_the_same_are_the_same():
+    assert normalized("Scikit_Learn >=1.5") == normalized("scikit-learn>=1.5")
+
+
+def test_lists_in_decorators_are_read_and_what_is_computed_is_not():
+    source = """
+import absent
+FIRST = ["a>=1", "b"]
+@inference_function(requirements=FIRST)
+def one(): ...
+@faas.inference_function(name="two", requirements=("b", "c"))
+class Two: ...
+@inference_function(requirements=read("file"))
+async def three(): ...
+@plain
+def four(): ...
+"""
+    assert written_in(source) == ("a>=1", "b", "c")
+    assert written_in("no python at all (") == ()
