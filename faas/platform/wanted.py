@@ -60,6 +60,11 @@ class Wanted:
         self._ceiling = None
         return is_news
 
+    def remember(self) -> None:
+        """Have the habit know when the function was last busy."""
+        if self._habit is not None:
+            self._habit.last_s = max(self._habit.last_s, self._concurrency.last_activity_s)
+
     def measure(self, now_s: float, num_ready: int, *, num_held: int, has_any: bool) -> None:
         """Report the load and decide, each when it is due, or at once for a request that finds no instance.
 
@@ -69,8 +74,8 @@ class Wanted:
         concurrency, autoscaler = self._concurrency, self._autoscaler
         if num_held:
             self._ceiling = None
-        if not concurrency.current and self._habit is not None:
-            self._habit.last_s = max(self._habit.last_s, concurrency.last_activity_s)
+        if not concurrency.current:
+            self.remember()
         if now_s >= self._report_at_s:
             autoscaler.record(now_s, concurrency.report())
             self._report_at_s = now_s + REPORT_EVERY_S
