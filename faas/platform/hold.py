@@ -47,9 +47,7 @@ class Hold:
         self._since_s = capacity.clock()
         self._timer = self._loop.call_later(max(0.0, self._most_s - total_ms / 1e3), self._expired)
         if not capacity.hold(self, first=first):
-            self._holder.give_up(
-                QueueFull(f"{capacity.queue_limit} requests wait for this function: try again later")
-            )
+            self._holder.give_up(QueueFull(f"{capacity.queue_limit} requests wait for this function: try again later"))
 
     def end(self) -> None:
         """Wait no more."""
