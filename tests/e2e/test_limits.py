@@ -81,7 +81,6 @@ def test_more_calls_than_may_wait_are_refused_at_once_and_the_others_answered(bo
     answers = asyncio.run(story())
     statuses = [answer.status_code for answer in answers]
     assert set(statuses) == {200, 429}
-    assert statuses.count(200) >= 2
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
     assert box.call("narrow", 0).status_code == 200
 
