@@ -262,11 +262,15 @@ class Platform:
             self._progress(f"{hosted.name} is at {self._url}/f/{hosted.name}/")
         if not self.functions() and self._sync is None:
             self._progress(f"no functions yet at {self._url}; faas deploy --local TARGET adds one")
-        self._progress(f"what they do is shown at {self._url}/-/")
+        self._progress(f"the page is at {self._url}/-/")
 
     async def _bring_down(self) -> None:
-        """Answer what is under way, then end the instances."""
+        """Answer what is under way, then end the instances.
+
+        What a proxy sends that is slow to hear of the end is answered, too.
+        """
         self._functions.registry.is_ready = False
+        await asyncio.sleep(self._settings.lame_duck_s)
         if self._following is not None:
             self._following.cancel()
         grace_s = self._functions.grace_s
