@@ -199,7 +199,7 @@ class Launcher:
         return Request(
             entry="faas.instance:main",
             payload=msgspec.json.encode(order),
-            env={**description.env, settings.PLATFORM_SOCKET: str(self._platform_socket)},
+            env={**description.env, settings.PLATFORM_SOCKET: str(self._platform_socket), settings.LAME_DUCK: None},
             num_workers=max(1, int(self._num_cpus / description.cpu)),
         )
 

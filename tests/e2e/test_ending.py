@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import signal
 import textwrap
+import time
 
 import httpx
 import psutil
@@ -70,6 +71,24 @@ def test_streams_calls_and_those_who_wait_for_an_instance_that_starts_are_answer
     assert box.process.wait(60) == 0
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
+
+
+def test_kn_01_a_proxy_that_is_slow_to_hear_of_the_end_is_answered(tmp_path):
+    (tmp_path / "app.py").write_text(textwrap.dedent(APP))
+    box = bring_up(tmp_path / "h", f"{tmp_path / 'app.py'}:slow", env={"FAAS_LAME_DUCK_S": "3"})
+    try:
+        assert box.call("slow", 0).status_code == 200
+        began = time.monotonic()
+        box.process.send_signal(signal.SIGTERM)
+        eventually(lambda: httpx.get(f"{box.url}/readyz").status_code == 503)
+        while time.monotonic() < began + 2:
+            assert box.call("slow", 0).status_code == 200  # each on a connection of its own
+            time.sleep(0.05)
+        assert box.process.wait(60) == 0
+    finally:
+        if box.process.poll() is None:
+            box.process.kill()
+            box.process.wait()
 
 
 def test_a_home_that_was_moved_ends_with_its_platform(box, tmp_path):

@@ -85,6 +85,20 @@ def test_more_calls_than_may_wait_are_refused_at_once_and_the_others_answered(bo
     assert box.call("narrow", 0).status_code == 200
 
 
+def test_kn_07_a_burst_at_a_cold_function_is_answered_or_refused_and_never_reset(box):
+    async def story():
+        limits = httpx.Limits(max_connections=300)
+        async with httpx.AsyncClient(base_url=box.url, timeout=60, limits=limits) as client:
+            assert box.run("scale", "narrow", "0").returncode == 0
+            return await asyncio.gather(*(client.post("/f/narrow/", json=0.01) for _ in range(300)))
+
+    answers = asyncio.run(story())
+    assert {answer.status_code for answer in answers} <= {200, 429, 503}
+    assert 200 in [answer.status_code for answer in answers]
+    assert all("retry-after" in answer.headers for answer in answers if answer.status_code != 200)
+    assert box.call("narrow", 0).status_code == 200
+
+
 def test_a_body_over_the_limit_is_refused_and_the_next_one_served(box):
     assert box.call("small", "x" * 2000).status_code == 413
     assert box.call("small", "x" * 200).status_code == 200
