@@ -120,19 +120,17 @@ class View:
         if known == self._function and (not samples or samples[-1].at_s == since_s):
             return
         parts = {key: value for key, value in known.items() if self._function.get(key) != value}
+        if "row" in parts:
+            parts["row"] = row
         self._function = known
         self._told_until_s = samples[-1].at_s if samples else None
-        yield encode("function", parts | {"clock": self._history.clock(), "samples": samples} | _with_ages(parts, row))
+        yield encode("function", parts | {"clock": self._history.clock(), "samples": samples})
 
 
 def _ageless(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a description without what changes by the mere passing of time."""
     instances = [{key: value for key, value in one.items() if key != "age_s"} for one in row["all_instances"]]
     return {**row, "all_instances": instances}
-
-
-def _with_ages(parts: Mapping[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    return {"row": row} if "row" in parts else {}
 
 
 async def stream(view: View, source: Source, history: History, is_ended: Callable[[], bool]) -> AsyncIterator[bytes]:

@@ -1,102 +1,72 @@
 // One function in full.
 
-import {h, say, keyed, ago, bytes, duration, number, plural} from "./dom.js";
+import {h, say, bytes, duration, number, plural} from "./dom.js";
 import * as charts from "./charts.js";
 import * as series from "./series.js";
 import {calling} from "./call.js";
 import {logs} from "./logs.js";
+import {instances, phasesOf, revisions, starts} from "./tables.js";
 
-export const WINDOW_S = 300;
-const RATE_STEP_S = 5, NUM_STARTS = 10;
-
-const table = (label, columns) => {
-  const rows = h("tbody");
-  const heads = columns.map(([name, kind]) => h("th", {scope: "col", class: kind}, name));
-  const box = h("div", {class: "scroll", role: "region", "aria-label": label, tabindex: "0"},
-    h("table", {}, h("thead", {}, h("tr", {}, heads)), rows));
-  return {box, rows};
-};
-
-// A row of a table whose cells `cells` gives anew: texts or elements.
-const row = (columns, cells) => () => {
-  const made = h("tr", {}, columns.map(([, kind], i) => h(i ? "td" : "th", {class: kind, scope: i ? null : "row"})));
-  made.update = item => cells(item).forEach((value, i) => {
-    if (value instanceof Element) made.children[i].replaceChildren(value);
-    else say(made.children[i], value);
-  });
-  return made;
-};
-
-const state = text => h("span", {class: `state ${text}`}, text);
-
-const REVISIONS = [["Revision"], ["State"], ["Traffic"], ["Tags", "wide"], ["Deployed"], ["Ready", "num"], ["Requests", "num wide"]];
-const revisions = clock => {
-  const {box, rows} = table("Revisions", REVISIONS);
-  const share = percent => h("span", {class: "share"}, h("meter", {min: 0, max: 100, value: percent, "aria-label": "Traffic"}), `${percent}%`);
-  const make = row(REVISIONS, one => [
-    h("span", {}, h("b", {}, `${one.number}`), " ", h("code", {}, one.revision)), state(one.state), share(one.percent), one.tags.join(", ") || "–",
-    ago(clock.unix() - one.deployed_at), one.ready === one.instances ? number(one.ready) : `${one.ready} of ${one.instances}`, number(one.requests)]);
-  box.update = all => keyed(rows, all.map(one => [one.revision, one]), make);
-  return box;
-};
-
-const INSTANCES = [["Instance"], ["State"], ["Revision", "wide"], ["PID", "num"], ["How", "wide"], ["Age", "num"], ["Memory", "num"]];
-const instances = clock => {
-  const {box, rows} = table("Instances", INSTANCES);
-  const make = row(INSTANCES, one => [
-    h("code", {}, one.id.split("-").at(-1)), state(one.state), h("code", {}, one.revision), one.pid === null ? "–" : String(one.pid), one.how || "–",
-    duration(Math.max(0, Math.floor(clock.monotonic() - one.began))), one.resident ? bytes(one.resident) : "–"]);
-  box.update = all => keyed(rows, all.map(one => [one.id, one]), make);
-  return box;
-};
-
-const phasesOf = (phases, total) => {
-  const known = charts.PHASES.filter(name => name in phases).map(name => [name, phases[name]]);
-  const others = Object.entries(phases).filter(([name]) => !charts.PHASES.includes(name));
-  const rest = total - [...known, ...others].reduce((sum, [, taken]) => sum + taken, 0);
-  return [...known, ...others, ...(rest > 0 ? [["rest", rest]] : [])];
-};
-
-const STARTS = [["Instance"], ["When", "wide"], ["How", "wide"], ["Phases", "phases-cell"], ["Total", "num"]];
-const starts = clock => {
-  const {box, rows} = table("Cold starts", STARTS);
-  const legend = h("p", {class: "keys"}, charts.PHASES.map(name =>
-    h("span", {class: "key"}, h("i", {class: `swatch phase ${name}`}), name)));
-  const make = row(STARTS, one => [h("code", {}, one.id.split("-").at(-1)), one.isOver ? ago(clock.monotonic() - one.readyAt) : "now", one.how || "–",
-    charts.phasesBar(one.isOver ? one.phases : [["rest", one.total]], one.longest), one.isOver ? duration(one.total) : `${duration(one.total)} so far`]);
-  const empty = h("p", {class: "soft"}, "No instance has started while this platform ran.");
-  const made = h("div", {}, legend, empty, box);
-  made.update = (ended, current) => {
-    const all = [...current, ...ended].slice(0, NUM_STARTS);
-    const longest = Math.max(1e-6, ...all.map(one => one.total));
-    empty.hidden = all.length > 0;
-    box.hidden = legend.hidden = !all.length;
-    keyed(rows, all.map(one => [one.id, {...one, longest}]), make);
-  };
-  return made;
-};
+const WINDOW_S = 300;
+const RATE_STEP_S = 5;
 
 const limits = row => {
   const l = row.limits;
   if (!l) return "";
-  const span = l.min_instances === l.max_instances ? plural(l.max_instances, "instance") : `${l.min_instances} to ${plural(l.max_instances, "instance")}`;
-  return [span, `${plural(l.max_inputs, "call")} at once each, ${number(l.target_inputs)} aimed at`, `kept idle for ${duration(l.scaledown_window_s)}`,
-    `time-out ${duration(l.timeout_s)}`, `${plural(l.cpu, "CPU")}`, bytes(l.memory_bytes)].join(" · ");
+  const span =
+    l.min_instances === l.max_instances
+      ? plural(l.max_instances, "instance")
+      : `${l.min_instances} to ${plural(l.max_instances, "instance")}`;
+  return [
+    span,
+    `${plural(l.max_inputs, "call")} at once each, ${number(l.target_inputs)} aimed at`,
+    `kept idle for ${duration(l.scaledown_window_s)}`,
+    `time-out ${duration(l.timeout_s)}`,
+    `${plural(l.cpu, "CPU")}`,
+    bytes(l.memory_bytes),
+  ].join(" · ");
 };
 
 const head = name => {
   const facts = ["ready", "in flight", "waiting", "requests", "failed", "starts", "last start"];
   const values = Object.fromEntries(facts.map(fact => [fact, h("dd", {}, "–")]));
-  const about = h("p", {class: "soft about"}), limit = h("p", {class: "soft about"}), alarm = h("p", {class: "alarm", role: "status", hidden: true});
-  const box = h("header", {class: "head"}, h("p", {class: "back"}, h("a", {href: "#/"}, "← All functions")), h("h1", {}, name), about, alarm,
-    h("dl", {class: "facts"}, facts.map(fact => h("div", {}, h("dt", {}, fact), values[fact]))), limit);
+  const about = h("p", {class: "soft about"}),
+    limit = h("p", {class: "soft about"}),
+    alarm = h("p", {class: "alarm", role: "status", hidden: true});
+  const box = h(
+    "header",
+    {class: "head"},
+    h("p", {class: "back"}, h("a", {href: "#/"}, "← All functions")),
+    h("h1", {}, name),
+    about,
+    alarm,
+    h(
+      "dl",
+      {class: "facts"},
+      facts.map(fact => h("div", {}, h("dt", {}, fact), values[fact])),
+    ),
+    limit,
+  );
   box.update = row => {
-    about.replaceChildren(h("code", {}, `/f/${name}/`), " · ", row.target ?? "no code", " · ", row.snapshot ? "starts from its snapshot" : `runs setup()${row.reason ? `: ${row.reason}` : ""}`);
+    about.replaceChildren(
+      h("code", {}, `/f/${name}/`),
+      " · ",
+      row.target ?? "no code",
+      " · ",
+      row.snapshot ? "starts from its snapshot" : `runs setup()${row.reason ? `: ${row.reason}` : ""}`,
+    );
     say(limit, limits(row));
     say(alarm, row.failure ?? "");
     alarm.hidden = !row.failure;
-    const shown = [row.ready === row.instances ? number(row.ready) : `${row.ready} of ${row.instances}`, number(Math.max(0, row.in_flight - row.held)), number(row.held), number(row.requests), number(row.failed), number(row.starts),
-      row.last_start_ms ? duration(row.last_start_ms.total / 1e3) : "–"];
+    const shown = [
+      row.ready === row.instances ? number(row.ready) : `${row.ready} of ${row.instances}`,
+      number(Math.max(0, row.in_flight - row.held)),
+      number(row.held),
+      number(row.requests),
+      number(row.failed),
+      number(row.starts),
+      row.last_start_ms ? duration(row.last_start_ms.total / 1e3) : "–",
+    ];
     facts.forEach((fact, i) => say(values[fact], shown[i]));
     values.failed.className = row.failed ? "bad" : "";
   };
@@ -106,37 +76,95 @@ const head = name => {
 const section = (id, title, ...content) => h("section", {"aria-labelledby": id}, h("h2", {id}, title), ...content);
 
 export const detail = (name, clock) => {
-  let row = null, samples = [], known = [], meters = {histograms: {}, instances: {}};
-  const top = head(name), log = logs(), ofRevisions = revisions(clock), ofInstances = instances(clock), ofStarts = starts(clock);
+  let row = null,
+    samples = [],
+    known = [],
+    meters = {histograms: {}, instances: {}};
+  const top = head(name),
+    log = logs(),
+    ofRevisions = revisions(clock),
+    ofInstances = instances(clock),
+    ofStarts = starts(clock);
   const none = h("p", {class: "soft"}, "At zero: the next call starts an instance.");
-  const byState = charts.overTime("Instances", [{label: "ready", kind: "ready"}, {label: "starting", kind: "starting"}, {label: "draining", kind: "draining"}], {seconds: WINDOW_S});
-  const load = charts.overTime("Requests", [{label: "answered", kind: "ok"}, {label: "failed", kind: "failed"}], {seconds: WINDOW_S, step: RATE_STEP_S, unit: "/s"});
-  const queue = charts.overTime("Queue", [{label: "in instances", kind: "busy"}, {label: "waiting for one", kind: "starting"}], {seconds: WINDOW_S});
-  const within = empty => ({empty, label: (bound, lower) => Number.isFinite(bound) ? duration(bound) : `> ${duration(lower ?? 0)}`});
-  const latency = charts.histogram("Latency", "busy", {...within(""),
-    say: (counted, total) => `${charts.quantiles(counted, duration)} of ${plural(total, "call")}`});
-  const waits = charts.histogram("Time in an instance’s queue", "starting", {...within("No call has been queued."),
-    say: counted => charts.quantiles(counted, duration)});
-  const batch = charts.histogram("Batch size", "ready", {empty: "No batch has run.", label: (bound, lower) => Number.isFinite(bound) ? number(bound) : `> ${lower}`,
-    say: (counted, total) => plural(total, "batch").replace("batchs", "batches")});
-  const depth = h("p", {class: "soft"}), uncounted = h("p", {class: "soft"}, "Instances count their calls; none has told of any since this page looks.");
+  const byState = charts.overTime(
+    "Instances",
+    [
+      {label: "ready", kind: "ready"},
+      {label: "starting", kind: "starting"},
+      {label: "draining", kind: "draining"},
+    ],
+    {seconds: WINDOW_S},
+  );
+  const load = charts.overTime(
+    "Requests",
+    [
+      {label: "answered", kind: "ok"},
+      {label: "failed", kind: "failed"},
+    ],
+    {seconds: WINDOW_S, step: RATE_STEP_S, unit: "/s"},
+  );
+  const queue = charts.overTime(
+    "Queue",
+    [
+      {label: "in instances", kind: "busy"},
+      {label: "waiting for one", kind: "starting"},
+    ],
+    {seconds: WINDOW_S},
+  );
+  const within = empty => ({
+    empty,
+    label: (bound, lower) => (Number.isFinite(bound) ? duration(bound) : `> ${duration(lower ?? 0)}`),
+  });
+  const latency = charts.histogram("Latency", "busy", {
+    ...within(""),
+    say: (counted, total) => `${charts.quantiles(counted, duration)} of ${plural(total, "call")}`,
+  });
+  const waits = charts.histogram("Time in an instance’s queue", "starting", {
+    ...within("No call has been queued."),
+    say: counted => charts.quantiles(counted, duration),
+  });
+  const batch = charts.histogram("Batch size", "ready", {
+    empty: "No batch has run.",
+    label: (bound, lower) => (Number.isFinite(bound) ? number(bound) : `> ${lower}`),
+    say: (counted, total) => plural(total, "batch").replace("batchs", "batches"),
+  });
+  const depth = h("p", {class: "soft"}),
+    uncounted = h("p", {class: "soft"}, "Instances count their calls; none has told of any since this page looks.");
   const counts = h("div", {class: "charts"}, latency, waits, batch);
-  const box = h("article", {}, top,
+  const box = h(
+    "article",
+    {},
+    top,
     section("load", "Last five minutes", h("div", {class: "charts"}, byState, load, queue)),
     section("cold", "Cold starts", ofStarts),
     section("calls", "Calls", uncounted, counts, depth),
     calling(name, () => row !== null && row.ready > 0),
     section("instances", "Instances", none, ofInstances),
-    section("revisions", "Revisions", ofRevisions, h("p", {class: "soft"}, "Change their shares with ", h("code", {}, `faas traffic ${name}`), ", go back with ", h("code", {}, `faas rollback ${name}`), ".")),
-    log);
+    section(
+      "revisions",
+      "Revisions",
+      ofRevisions,
+      h(
+        "p",
+        {class: "soft"},
+        "Change their shares with ",
+        h("code", {}, `faas traffic ${name}`),
+        ", go back with ",
+        h("code", {}, `faas rollback ${name}`),
+        ".",
+      ),
+    ),
+    log,
+  );
 
   const drawTimes = () => {
-    const until = Math.floor(clock.monotonic()), since = until - WINDOW_S + 1;
+    const until = Math.floor(clock.monotonic()),
+      since = until - WINDOW_S + 1;
     const of = column => series.gauge(samples, column, since, until);
     byState.update([of(series.READY), of(series.STARTING), of(series.DRAINING)]);
     const waiting = of(series.WAITING);
     queue.update([of(series.CURRENT).map((value, i) => Math.max(0, value - waiting[i])), waiting]);
-    const edge = until - until % RATE_STEP_S;
+    const edge = until - (until % RATE_STEP_S);
     const rates = column => series.rate(samples, column, edge - WINDOW_S + 1, edge, RATE_STEP_S);
     const failed = rates(series.FAILED);
     load.update([rates(series.REQUESTS).map((value, i) => Math.max(0, value - failed[i])), failed]);
@@ -147,13 +175,26 @@ export const detail = (name, clock) => {
     ofInstances.hidden = !running.length;
     none.hidden = running.length > 0;
     ofRevisions.update(row.all_revisions);
-    const current = running.filter(one => one.state === "starting").map(one => ({id: one.id, how: one.how, isOver: false, total: Math.max(0, clock.monotonic() - one.began)}));
-    ofStarts.update(known.map(([id, , how, readyAt, total, phases]) => ({id, how, readyAt, total, isOver: true, phases: phasesOf(phases, total)})), current);
+    const current = running
+      .filter(one => one.state === "starting")
+      .map(one => ({id: one.id, how: one.how, isOver: false, total: Math.max(0, clock.monotonic() - one.began)}));
+    ofStarts.update(
+      known.map(([id, , how, readyAt, total, phases]) => ({
+        id,
+        how,
+        readyAt,
+        total,
+        isOver: true,
+        phases: phasesOf(phases, total),
+      })),
+      current,
+    );
   };
 
   box.update = told => {
     if (told.row) {
-      const now = clock.monotonic(), began = new Map((row?.all_instances ?? []).map(one => [one.id, one.began]));
+      const now = clock.monotonic(),
+        began = new Map((row?.all_instances ?? []).map(one => [one.id, one.began]));
       row = told.row;
       for (const one of row.all_instances) one.began = began.get(one.id) ?? now - one.age_s;
       top.update(row);
@@ -168,13 +209,26 @@ export const detail = (name, clock) => {
       counts.hidden = !of("request_s").some(([, count]) => count > 0);
       uncounted.hidden = !counts.hidden;
       const inside = Object.values(meters.instances).reduce((sum, one) => sum + (one.queue_depth ?? 0), 0);
-      say(depth, !counts.hidden && Object.keys(meters.instances).length ? `${plural(inside, "item")} in the queues of instances at the last look.` : "");
+      say(
+        depth,
+        !counts.hidden && Object.keys(meters.instances).length
+          ? `${plural(inside, "item")} in the queues of instances at the last look.`
+          : "",
+      );
     }
     samples = series.merge(samples, told.samples ?? [], Math.floor(clock.monotonic()) - WINDOW_S);
     if (row) box.tick();
   };
-  box.tick = () => { if (row) { drawTimes(); drawLists(); } };
+  box.tick = () => {
+    if (row) {
+      drawTimes();
+      drawLists();
+    }
+  };
   box.log = log.add;
-  box.begin = () => { log.clear(); samples = []; };
+  box.begin = () => {
+    log.clear();
+    samples = [];
+  };
   return box;
 };

@@ -4,9 +4,12 @@ import {h} from "./dom.js";
 
 const MAX_DEPTH = 4;
 
-export const resolve = (spec, schema) => {
+const resolve = (spec, schema) => {
   for (let depth = 0; schema?.$ref && depth < 16; depth += 1) {
-    schema = schema.$ref.split("/").slice(1).reduce((part, key) => part?.[key], spec);
+    schema = schema.$ref
+      .split("/")
+      .slice(1)
+      .reduce((part, key) => part?.[key], spec);
   }
   return schema ?? {};
 };
@@ -22,12 +25,14 @@ export const example = (spec, given, depth = 0) => {
   if (depth > 6) return null;
   const kind = Array.isArray(schema.type) ? schema.type[0] : schema.type;
   if (kind === "object") {
-    return Object.fromEntries(Object.entries(schema.properties ?? {})
-      .map(([name, part]) => [name, example(spec, part, depth + 1)]));
+    return Object.fromEntries(
+      Object.entries(schema.properties ?? {}).map(([name, part]) => [name, example(spec, part, depth + 1)]),
+    );
   }
   if (kind === "array") {
-    return Array.from({length: Math.min(schema.prefixItems?.length ?? schema.minItems ?? 1, 8)},
-      (_, i) => example(spec, schema.prefixItems?.[i] ?? schema.items ?? {}, depth + 1));
+    return Array.from({length: Math.min(schema.prefixItems?.length ?? schema.minItems ?? 1, 8)}, (_, i) =>
+      example(spec, schema.prefixItems?.[i] ?? schema.items ?? {}, depth + 1),
+    );
   }
   return {string: "text", integer: 1, number: 1.5, boolean: true}[kind] ?? null;
 };
@@ -35,8 +40,10 @@ export const example = (spec, given, depth = 0) => {
 let count = 0;
 
 const labelled = (title, schema, control, isRequired) => {
-  control.id = `field-${count += 1}`;
-  const about = schema.description ? h("span", {class: "soft hint", id: `${control.id}-hint`}, schema.description) : null;
+  control.id = `field-${(count += 1)}`;
+  const about = schema.description
+    ? h("span", {class: "soft hint", id: `${control.id}-hint`}, schema.description)
+    : null;
   if (about) control.setAttribute("aria-describedby", about.id);
   const text = h("label", {for: control.id}, title, isRequired ? null : h("span", {class: "soft"}, " optional"));
   return h("div", {class: control.type === "checkbox" ? "field check" : "field"}, text, control, about);
@@ -52,11 +59,16 @@ const kinds = {
   },
   number: (title, schema, value, isRequired) => {
     const control = h("input", {
-      type: "number", step: schema.type === "integer" ? 1 : "any", min: schema.minimum, max: schema.maximum});
+      type: "number",
+      step: schema.type === "integer" ? 1 : "any",
+      min: schema.minimum,
+      max: schema.maximum,
+    });
     control.value = value ?? "";
     const read = () => {
       if (control.value === "" && !isRequired) return undefined;
-      if (!control.checkValidity() || control.value === "") throw new Error(`${title}: ${control.validationMessage || "a number is needed"}`);
+      if (!control.checkValidity() || control.value === "")
+        throw new Error(`${title}: ${control.validationMessage || "a number is needed"}`);
       return Number(control.value);
     };
     return {element: labelled(title, schema, control, isRequired), read};
@@ -66,7 +78,7 @@ const kinds = {
     control.value = value ?? "";
     return {
       element: labelled(title, schema, control, isRequired),
-      read: () => control.value === "" && !isRequired ? undefined : control.value,
+      read: () => (control.value === "" && !isRequired ? undefined : control.value),
     };
   },
   choice: (title, schema, value, isRequired) => {
@@ -98,13 +110,18 @@ const kindOf = schema => {
 
 // Of several forms that a value may have: at the top the first, which is the plainest; within, the only one but null.
 const chosen = (spec, schema, depth) => {
-  const choices = (schema.anyOf ?? schema.oneOf ?? []).map(one => resolve(spec, one)).filter(one => one.type !== "null");
-  return choices.length === 1 || (choices.length && !depth) ? {...choices[0], description: schema.description ?? choices[0].description} : schema;
+  const choices = (schema.anyOf ?? schema.oneOf ?? [])
+    .map(one => resolve(spec, one))
+    .filter(one => one.type !== "null");
+  return choices.length === 1 || (choices.length && !depth)
+    ? {...choices[0], description: schema.description ?? choices[0].description}
+    : schema;
 };
 
 // Build the controls for `given`; `value` is what they begin with.
 export const build = (spec, given, value, title = "Body", isRequired = true, depth = 0) => {
-  const whole = resolve(spec, given), schema = chosen(spec, whole, depth);
+  const whole = resolve(spec, given),
+    schema = chosen(spec, whole, depth);
   if (whole !== schema && (whole.anyOf ?? whole.oneOf).some(one => one.type === "null")) {
     const {element, read} = build(spec, schema, value ?? undefined, title, false, depth);
     return {element, read: () => read() ?? (isRequired ? null : undefined)};
@@ -114,9 +131,16 @@ export const build = (spec, given, value, title = "Body", isRequired = true, dep
     return kinds[kindOf(schema)](title, schema, value, isRequired);
   }
   const required = new Set(schema.required ?? []);
-  const made = parts.map(([name, part]) => [name, build(spec, part, value?.[name], name, required.has(name), depth + 1)]);
-  const element = h(depth ? "fieldset" : "div", {class: "fields"}, depth ? h("legend", {}, title) : null,
-    made.map(([, field]) => field.element));
+  const made = parts.map(([name, part]) => [
+    name,
+    build(spec, part, value?.[name], name, required.has(name), depth + 1),
+  ]);
+  const element = h(
+    depth ? "fieldset" : "div",
+    {class: "fields"},
+    depth ? h("legend", {}, title) : null,
+    made.map(([, field]) => field.element),
+  );
   const read = () => {
     const values = made.map(([name, field]) => [name, field.read()]).filter(([, one]) => one !== undefined);
     return Object.fromEntries(values);

@@ -4,10 +4,7 @@ const KEY = "faas-token";
 const LONGEST_WAIT_MS = 8000;
 const SILENT_MS = 40000;
 
-export const token = {
-  get: () => sessionStorage.getItem(KEY) ?? "",
-  set: value => sessionStorage.setItem(KEY, value),
-};
+export const token = {get: () => sessionStorage.getItem(KEY) ?? "", set: value => sessionStorage.setItem(KEY, value)};
 
 export class Refused extends Error {
   constructor(status, detail) {
@@ -17,7 +14,8 @@ export class Refused extends Error {
 }
 
 const parse = (block, on) => {
-  let name = "message", data = "";
+  let name = "message",
+    data = "";
   for (const line of block.split("\n")) {
     if (line.startsWith("event: ")) name = line.slice(7);
     else if (line.startsWith("data: ")) data += line.slice(6);
@@ -62,7 +60,10 @@ export const follow = (url, on, told) => {
   const run = async () => {
     for (let wait = 250; !stopping.signal.aborted; wait = Math.min(LONGEST_WAIT_MS, wait * 2)) {
       try {
-        await read(url, stopping.signal, on, () => { wait = 250; told("live"); });
+        await read(url, stopping.signal, on, () => {
+          wait = 250;
+          told("live");
+        });
       } catch (error) {
         if (stopping.signal.aborted) return;
         if (error instanceof Refused && error.status < 500) return told("refused", error);
@@ -71,7 +72,14 @@ export const follow = (url, on, told) => {
       told("lost", wait / 1000);
       await new Promise(done => {
         const timer = setTimeout(done, wait);
-        stopping.signal.addEventListener("abort", () => { clearTimeout(timer); done(); }, {once: true});
+        stopping.signal.addEventListener(
+          "abort",
+          () => {
+            clearTimeout(timer);
+            done();
+          },
+          {once: true},
+        );
       });
     }
   };
