@@ -4,6 +4,7 @@ boto3 brings credentials from all the places where they may be, retries, and sig
 many a thaw: only what has a store in S3 imports this.
 """
 
+import contextlib
 import functools
 import threading
 import time
@@ -17,7 +18,7 @@ import botocore.session
 from boto3.exceptions import S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 from botocore.httpsession import get_cert_path
 
 from snapshot import s3_errors
@@ -83,10 +84,19 @@ class S3Client:
         """The content of a small object; None when there is none."""
 
         def read(client: Any) -> bytes:
-            with client.get_object(Bucket=self.bucket, Key=key)["Body"] as body:
+            # Closed, not entered: entered, it is the bare stream, which neither counts its bytes nor names its errors.
+            with contextlib.closing(client.get_object(Bucket=self.bucket, Key=key)["Body"]) as body:
                 return bytes(body.read())
 
-        return self._unless_missing(key, read)
+        def read_whole(client: Any) -> bytes:
+            for _ in range(
+                self._options.num_attempts - 1
+            ):  # boto3 asks again until an answer begins, not until it ends
+                with contextlib.suppress(HTTPClientError, IncompleteReadError):
+                    return read(client)
+            return read(client)
+
+        return self._unless_missing(key, read_whole)
 
     def size(self, key: str) -> int | None:
         """Bytes of an object; None when there is none."""

@@ -59,6 +59,8 @@ def translated(error: Exception, address: str, endpoint: str) -> SnapshotError:
         return refused(code_of(error), message, address, endpoint)
     if isinstance(error, _NO_KEYS):
         return CredentialsError(address, f"no credentials for S3 ({error}); {_GIVE_KEYS}")
+    if isinstance(error, boto.ResponseStreamingError | boto.IncompleteReadError):
+        return UnreachableError(address, f"{endpoint} ends its answer too soon: {error}; try again later")
     if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
         return UnreachableError(address, f"{endpoint} does not answer: {error}; see that it runs and is reachable")
     if isinstance(error, boto.ParamValidationError | boto.InvalidRegionError | boto.UnknownEndpointError | ValueError):

@@ -208,3 +208,17 @@ def test_s3_04_keys_that_stay_expired_are_tried_once_more_and_told(
     with pytest.raises(CredentialsError, match=r"s3://bucket/key: .*no longer, valid .*ExpiredToken: has expired"):
         at(faulty, attempts=4).get("key")
     assert len(faulty.requests) == 2
+
+
+def test_an_answer_that_ends_too_soon_is_asked_for_again(faulty: Stub) -> None:
+    faulty.objects["/bucket/key"] = b"whole"
+    faulty.rule = lambda request: Answer(body=b"whole", cut=2) if len(faulty.requests) < 3 else None
+    assert at(faulty, attempts=3).get("key") == b"whole"
+    assert len(faulty.requests) == 3
+
+
+def test_an_answer_that_never_ends_as_it_should_is_an_error_of_the_server(faulty: Stub) -> None:
+    faulty.rule = lambda request: Answer(body=b"whole", cut=2)
+    with pytest.raises(UnreachableError, match="ends its answer too soon"):
+        at(faulty, attempts=2).get("key")
+    assert len(faulty.requests) == 2
