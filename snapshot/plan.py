@@ -126,7 +126,9 @@ def split(tensors: Iterable[_T], num_bytes: Callable[[_T], int], *, shard_bytes:
 def _distinct(names: Iterable[str]) -> list[str]:
     taken: set[str] = set()
     distinct = []
-    for name in names:
+    for given in names:
+        # Files name tensors in UTF-8, which has no half of a surrogate pair; keys of dictionaries may.
+        name = given.encode(errors="backslashreplace").decode()
         base = f"_{name}" if name.startswith(FILLER_PREFIX) or name == METADATA_KEY else name
         candidate, number = base, 1
         while candidate in taken:

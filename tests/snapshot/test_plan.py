@@ -136,5 +136,10 @@ def test_names_are_made_distinct_and_safe(names: list[str]) -> None:
     assert not any(name == "__metadata__" or name.startswith(FILLER_PREFIX) for name in given)
 
 
+def test_half_a_surrogate_pair_in_a_name_can_be_written_to_a_file() -> None:
+    made = plan([source(4096, (4,)), source(8192, (4,))], ["\ud800", "\\ud800"])
+    assert [tensor.placement.name for tensor in made.shards[0]] == ["\\ud800", "\\ud800#2"]
+
+
 def test_nothing_to_store_makes_no_shard() -> None:
     assert plan([], []) == Plan((), ())
