@@ -99,5 +99,6 @@ REDUCERS: Mapping[str, Reducer] = {
     "asyncio.events.AbstractEventLoop": _Refusal(f"is an event loop: it {_RUNNING}"),
     "concurrent.futures._base.Future": _Refusal("is the outcome of a call that runs in this process: keep the outcome"),
     "tempfile.TemporaryDirectory": _Refusal("goes with this process: keep its files with snapshot.KeptFiles"),
+    "ctypes.CDLL": _Refusal("is a loaded library: load it after thawing, or register a reducer for it"),
     "concurrent.futures.thread.ThreadPoolExecutor": _reduce_executor,
 }

@@ -1,4 +1,5 @@
 import asyncio
+import ctypes
 import queue
 import socket
 import subprocess
@@ -130,6 +131,7 @@ BOUND: dict[str, tuple[Callable[[], Any], str]] = {
     "a weak reference": (lambda: weakref.ref(ALIVE), "refers weakly"),
     "a weak dictionary": (lambda: weakref.WeakValueDictionary({1: ALIVE}), "refers weakly"),
     "an outcome yet to come": (Future, "outcome of a call"),
+    "a loaded library": (lambda: ctypes.CDLL(None), "is a loaded library"),
     "a generator": (lambda: (i for i in ()), "generator"),
 }
 
