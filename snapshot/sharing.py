@@ -39,12 +39,18 @@ def share(root: object, mapped: Mapping[str, "torch.Tensor"]) -> int:
     all of it that is known can be.
     """
     shared_bytes = 0
+    taken: set[int] = set()
     for group in _by_storage(of(root)):
         found = [mapped.get(name) for name in group]
-        if all(other is not None and _is_same(one, other) for one, other in zip(group.values(), found, strict=True)):
+        storages = {other.untyped_storage().data_ptr() for other in found if other is not None}
+        # What was tied when it was frozen and is apart now is equal still, and would be tied again.
+        if taken.isdisjoint(storages) and all(
+            other is not None and _is_same(one, other) for one, other in zip(group.values(), found, strict=True)
+        ):
             for one, other in zip(group.values(), found, strict=True):
                 assert other is not None
                 one.data = other.detach()
+            taken |= storages
             shared_bytes += next(iter(group.values())).untyped_storage().nbytes()
     return shared_bytes
 

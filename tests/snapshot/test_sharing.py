@@ -67,6 +67,15 @@ def test_what_differs_stays_this_processs_own(mapped: Any, tmp_path: Path) -> No
     assert not files_mapped(tmp_path, state["model"].embedding.weight)
 
 
+def test_what_was_tied_when_it_was_frozen_and_is_apart_now_stays_apart(tmp_path: Path) -> None:
+    one = torch.ones(8)
+    snapshot.freeze(sharing.of([one, one[:]]), tmp_path / "s")
+    state = [torch.ones(8), torch.ones(8)]
+    assert sharing.share(state, snapshot.thaw(tmp_path / "s").state) == 8 * 4
+    state[0][0] = 5
+    assert state[1][0] == 1
+
+
 def test_a_memory_of_which_one_tensor_is_new_stays_whole(mapped: Any) -> None:
     state: dict[str, Any] = {"model": Model()}
     state["row"] = state["model"].embedding.weight.detach()[0]
