@@ -13,6 +13,7 @@ from faas import codec, targets
 from faas.cli import body, environment, example
 from faas.cli.body import Body
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure, in_full
+from faas.engine.gradients import set_gradients
 from faas.errors import BadInput, FaasError
 from faas.function import Endpoint, Function
 from faas.handler import Handler
@@ -91,6 +92,7 @@ async def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], 
     handler = Handler(function)
     handler.setup()
     handler.after_thaw()
+    set_gradients(function.spec.grad)  # as an instance does: what answers there is to answer here
     try:
         answer = call_one(handler, endpoint, kwargs)
         match endpoint.signature.kind:
@@ -105,6 +107,7 @@ async def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], 
                 async for event in answer:
                     _print(event, out)
     finally:
+        set_gradients(True)
         handler.teardown()
 
 

@@ -193,3 +193,13 @@ def test_nothing_but_json_is_written_for_numbers_that_json_lacks(faas: Faas) -> 
         "from faas import inference_function\n@inference_function\ndef f(n: int):\n    return [float('nan'), n]\n"
     )
     assert json.loads(faas("run", "nan.py", "-d", "1").out) == [None, 1]
+
+
+def test_gradients_are_off_as_in_an_instance_unless_asked_for(faas: Faas) -> None:
+    Path("grad.py").write_text(
+        "import torch\nfrom faas import inference_function\n\n\n"
+        "@inference_function\ndef off() -> bool:\n    return torch.is_grad_enabled()\n\n\n"
+        "@inference_function(grad=True)\ndef on() -> bool:\n    return torch.is_grad_enabled()\n"
+    )
+    assert faas("run", "grad.py:off").out == "false\n"
+    assert faas("run", "grad.py:on").out == "true\n"
