@@ -93,7 +93,8 @@ def as_written(trail: paths.Trail) -> str:
     if where.key == "attributes":
         first, *rest = rest
         return f"self.{first.key}{paths.as_code(tuple(rest)).removeprefix(paths.ROOT)}"
-    return ".".join(str(step.key) for step in rest)
+    names, inside = rest[:2], tuple(rest[2:])
+    return ".".join(str(step.key) for step in names) + paths.as_code(inside).removeprefix(paths.ROOT)
 
 
 def _exporter(form: str) -> Callable[..., tuple[object, dict[str, str]]]:

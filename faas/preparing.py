@@ -190,6 +190,8 @@ def _freeze(function: Function, state: Any, task: Task, report: Report) -> tuple
     report(Step(f"freezing the {what} of {function.name}"))
     try:
         manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name})
+    except snapshot.Unfreezable as error:
+        return None, f"{export.as_written(error.trail)}: {error.reason}", 0
     except snapshot.SnapshotError as error:
         return None, str(error), 0
     return manifest.digest, None, manifest.tensor_bytes

@@ -35,6 +35,10 @@ SnapshotError
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snapshot.paths import Trail
 
 
 class SnapshotError(Exception):
@@ -42,12 +46,13 @@ class SnapshotError(Exception):
 
 
 class Unfreezable(SnapshotError):
-    """An object cannot be frozen. `path` leads to it from the root, which is called `state`."""
+    """An object cannot be frozen. `path` leads to it from the root, which is called `state`; `trail` is its steps."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, trail: "Trail" = ()) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+        self.trail = trail
 
     def __reduce__(self) -> tuple[type["Unfreezable"], tuple[str, str]]:
         return Unfreezable, (self.path, self.reason)

@@ -161,7 +161,7 @@ def _unfreezable(state: object, error: Exception) -> Unfreezable:
     if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
         return Unfreezable(paths.ROOT, "its objects are nested too deeply to be pickled (Python's recursion limit)")
     path, reason = paths.Blame(_attempt, _take_apart).find(state) or ((), error)
-    return Unfreezable(paths.as_code(path), str(reason) or type(reason).__name__)
+    return Unfreezable(paths.as_code(path), str(reason) or type(reason).__name__, path)
 
 
 def _take_apart(one: object) -> object:

@@ -23,6 +23,7 @@ from faas.cli import (
 from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.cli.listing import duration, size
+from faas.clock import monotonic
 from faas.prepare import prepare
 from snapshot.s3_address import is_s3
 
@@ -95,8 +96,10 @@ def create(target: str, force: bool, export: str | None, store: str | None, as_j
 @command.command()
 @click.argument("name")
 @stores.any_option
-def verify(name: str, store: str | None) -> None:
+@listing.option
+def verify(name: str, store: str | None, as_json: bool) -> None:
     """Read every file of the snapshot of the function NAME, or in a folder NAME, and compare it with its digest."""
+    begun = monotonic()
     if store is not None and is_s3(store):
         with remote.failures():
             where, manifest = remote.verify(remote.open_store(store), name, stores.root(store))
@@ -107,4 +110,9 @@ def verify(name: str, store: str | None) -> None:
             what = f"{folder} holds another snapshot ({manifest.digest}) than was made ready ({found.digest})"
             raise Failure(what, f"faas snapshot create {found.description.target} --force")
     num_bytes = sum(record.num_bytes for record in manifest.all_files)
-    click.echo(f"{where}: {len(manifest.all_files)} files, {size(num_bytes)}: every digest is right")
+    if as_json:
+        told = {"snapshot": where, "digest": manifest.digest, "num_files": len(manifest.all_files)}
+        listing.write_json(told | {"size_bytes": num_bytes, "verify_s": monotonic() - begun})
+        return
+    files = "1 file" if len(manifest.all_files) == 1 else f"{len(manifest.all_files)} files"
+    click.echo(f"{where}: {files}, {size(num_bytes)}: every digest is right")

@@ -92,6 +92,14 @@ def test_a_snapshot_is_inspected_and_verified_by_its_folder_too(faas: Faas, kept
     assert faas("snapshot", "verify", str(kept)).out.startswith(str(kept))
 
 
+def test_verify_says_what_it_read_as_json_too(faas: Faas, kept: Path) -> None:
+    told = json.loads(faas("snapshot", "verify", "scale", "--json").out)
+    assert (told["snapshot"], told["num_files"]) == (str(kept), 2)
+    assert told["digest"].startswith(kept.name)
+    assert told["size_bytes"] == sum(path.stat().st_size for path in kept.iterdir() if path.name != "manifest.json")
+    assert told["verify_s"] >= 0
+
+
 def test_what_has_not_changed_is_not_made_again_unless_forced(faas_process: Faas, kept: Path) -> None:
     assert "setting up scale" not in faas_process("snapshot", "create", "kept.py").err
     assert "setting up scale" in faas_process("snapshot", "create", "kept.py", "--force").err
@@ -124,7 +132,7 @@ def test_a_state_that_cannot_be_kept_is_an_error_with_the_reason(faas: Faas, faa
     created = faas_process("snapshot", "create", "unkept.py")
     assert created.code == 1
     assert "error: connected has no snapshot, its instances run setup(): " in created.err
-    assert "peer" in created.err
+    assert "setup(): self.peer[0]: " in created.err
     verified = faas("snapshot", "verify", "connected")
     assert verified.code == 1
     assert "next:  faas snapshot create " in verified.err
