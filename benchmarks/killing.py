@@ -119,6 +119,11 @@ class Load:
         self._waiting.append((wanted, future))
         return await asyncio.wait_for(future, _WITHIN_S)
 
+    async def settle(self) -> None:
+        """Wait until callers no longer call all at once, as they do after they have waited for one instance."""
+        for _ in range(3 * len(self._callers)):
+            await self.until(_answered_after(_NEVER))
+
     async def _call_on(self, session: aiohttp.ClientSession) -> None:
         while not self._is_over:
             call = await self._call(session)
@@ -160,8 +165,9 @@ async def kill_zygotes(home: Path, num: int) -> Toll:
     async def kill(box: Box, load: Load, turn: int) -> tuple[Kill, Call]:
         zygotes = await _zygotes(box, home)
         killed = await _kill(zygotes[turn % len(zygotes)])
+        woken = asyncio.ensure_future(load.until(lambda call: call.is_cold and call.ended_at > killed.gone_at))
         await box.scale(NAME, 0)
-        return killed, await load.until(lambda call: call.is_cold and call.ended_at > killed.gone_at)
+        return killed, await woken
 
     toll = await _kill_in_box(home, num, kill)
     toll.late = list(toll.failed)
@@ -181,6 +187,7 @@ async def kill_platforms(home: Path, num: int) -> Toll:
                 if kills:
                     toll.back_s.append(back.ended_at - kills[-1].at)
                 if turn < num:
+                    await load.settle()
                     kills.append(await _kill(server.process.pid))
                 else:
                     await load.end()
@@ -200,8 +207,8 @@ async def _kill_in_box(home: Path, num: int, kill: Callable[[Box, Load, int], Aw
     async with running_box(home, TARGET) as box:
         load = Load(box.url_of(NAME))
         async with load.running():
-            await load.until(_answered_after(_NEVER))
             for turn in range(num):
+                await load.settle()
                 killed, back = await kill(box, load, turn)
                 kills.append(killed)
                 toll.back_s.append(back.ended_at - killed.at)
