@@ -5,6 +5,7 @@ the manifest holds the digest of every other file, it vouches for all of them.
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeVar
@@ -190,8 +191,11 @@ def _check_version(path: Path, version: int) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        with open(path, "rb") as file:
-            num_bytes = os.fstat(file.fileno()).st_size
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise BadManifestError(path, "is no file of its own but a pipe or a device")
+            num_bytes = status.st_size
             if num_bytes > MAX_MANIFEST_BYTES:
                 raise BadManifestError(path, f"has {num_bytes} bytes, more than the limit of {MAX_MANIFEST_BYTES}")
             return file.read(MAX_MANIFEST_BYTES)
@@ -199,6 +203,10 @@ def _read(path: Path) -> bytes:
         raise SnapshotNotFoundError(f"{path.parent} holds no snapshot: there is no {MANIFEST_FILE} in it") from error
     except OSError as error:
         raise BadManifestError(path, f"cannot be read: {error.strerror}") from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for its writer
 
 
 class _Versioned(msgspec.Struct):

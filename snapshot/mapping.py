@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import stat
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,14 +32,17 @@ _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 def opened(path: Path, num_bytes: int | None = None) -> Iterator[int]:
     """A descriptor of the file, for as long as the block lasts.
 
-    Raises SizeMismatchError when the file cannot be opened or has not `num_bytes`, where they are given.
+    Raises SizeMismatchError when the file cannot be opened, is none, or has not `num_bytes`, where they are given.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait for its writer
     except OSError as error:
         raise SizeMismatchError(path, f"cannot be opened: {error.strerror}") from error
     try:
-        size = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise SizeMismatchError(path, "is no file of its own but a folder, a pipe or a device")
+        size = status.st_size
         if num_bytes is not None and size != num_bytes:
             raise SizeMismatchError(path, f"has {size} bytes, the manifest says {num_bytes}")
         yield descriptor

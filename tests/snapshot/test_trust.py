@@ -1,3 +1,4 @@
+import os
 import pickle
 import sys
 from collections.abc import Callable
@@ -120,6 +121,16 @@ def test_a_missing_file_is_refused(folder: Path, ran: Path, name: str) -> None:
         with pytest.raises(snapshot.SizeMismatchError, match=f"{name}: cannot be opened"):
             check(folder)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("name", [MANIFEST_FILE, SKELETON_FILE, "tensors-00001.safetensors"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_and_not_waited_for(folder: Path, name: str, make: Callable[[Path], None]) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    for look in (snapshot.thaw, snapshot.verify):
+        with pytest.raises(snapshot.DamagedError, match=name):
+            look(folder)
 
 
 def test_a_header_against_the_manifest_is_refused_by_the_tensors_name(folder: Path, ran: Path) -> None:
