@@ -8,24 +8,26 @@ that were left behind are told from those in use.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from snapshot.errors import SnapshotExistsError
+from snapshot.errors import NoSpaceError, SnapshotExistsError
 
 STAGING_PREFIX = ".staging-"
 SCRATCH_PREFIX = ".scratch-"
 _READ_ONLY = 0o444
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextlib.contextmanager
 def staged_folder(target: Path) -> Iterator[Path]:
     """A new folder that becomes `target` when the block ends well, and goes when it does not.
 
-    Raises SnapshotExistsError when `target` is there, before the block or after it.
+    Raises SnapshotExistsError when `target` is there, before the block or after it; NoSpaceError when the disk is full.
     """
     _refuse_existing(target)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -40,8 +42,13 @@ def staged_folder(target: Path) -> Iterator[Path]:
         except OSError as error:
             _refuse_existing(target)
             raise error
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(staging, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise NoSpaceError(
+                f"{target.parent} has no room for what is to be written ({error.strerror}): "
+                f"remove snapshots, or choose another folder"
+            ) from error
         raise
     sync_folder(target.parent)
 
