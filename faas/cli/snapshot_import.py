@@ -81,7 +81,10 @@ def _imported(source: Path, folder: Path, *, dtype: str | None, key: str | None)
 def _name(source: Path, asked: str | None) -> str:
     """Return what the model is called: as asked, or as its repository in the hub's cache, its folder or its file."""
     if asked is not None:
-        return check_name(asked)
+        try:
+            return check_name(asked)
+        except snapshot.BadNameError as error:
+            raise Failure(str(error), "name it otherwise: --name NAME", CALL_WAS_WRONG) from error
     path = source.absolute()
     if path.name.endswith(INDEX_SUFFIX):
         path = path.parent

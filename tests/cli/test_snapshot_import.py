@@ -161,3 +161,10 @@ def test_a_terminal_sees_a_bar(model: Path, home: Path) -> None:
     assert "importing Tiny Model" in shown
     assert "\x1b[" in shown
     assert "importing" not in done.stdout.decode()
+
+
+def test_a_name_that_a_store_refuses_is_a_wrong_call(faas: Faas, model: Path) -> None:
+    outcome = faas("snapshot", "import", str(model), "--name", "a/b")
+    assert outcome.code == 2
+    assert "'a/b' is no name" in outcome.err
+    assert "--name NAME" in outcome.err
