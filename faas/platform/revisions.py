@@ -143,6 +143,20 @@ def with_preparation(found: Revisions, preparation: Preparation) -> Revisions:
     return msgspec.structs.replace(found, deployments=deployments)
 
 
+def renamed(found: Revisions, ids: Sequence[str]) -> Revisions:
+    """Have shares and tags lead to the ids that revisions have now; `ids` are those that they had, in order.
+
+    An id comes of all that is known of a function, which the next version of faas may know more of. What leads to no
+    revision is left out, and its calls go to the others.
+    """
+    now = dict(zip(ids, (one.id for one in found.deployments), strict=False))
+    traffic = tuple(Share(now.get(one.revision, one.revision), one.percent) for one in found.traffic)
+    tags = {name: now.get(revision, revision) for name, revision in found.tags.items()}
+    reached = {one.revision for one in traffic} | set(tags.values())
+    after = msgspec.structs.replace(found, traffic=traffic, tags=tags)
+    return without(after, reached - {one.id for one in found.deployments})
+
+
 def resolve(found: Revisions, text: str) -> str:
     """Return the id of the revision that a user names: by id or its beginning, by number, by tag, or as `latest`.
 

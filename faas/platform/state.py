@@ -11,14 +11,17 @@ import msgspec
 
 from faas.errors import PlatformError
 from faas.names import is_label
-from faas.platform.revisions import Revisions
+from faas.platform.revisions import Revisions, renamed
 
 FORMAT = 1
 
 
 class _File(msgspec.Struct, frozen=True):
+    """`ids` are those of the revisions at the time of writing, in order: what their shares and tags lead to."""
+
     format: int
     revisions: Revisions
+    ids: tuple[str, ...] = ()
 
 
 class State:
@@ -40,7 +43,7 @@ class State:
             if file.format != FORMAT or file.revisions.name != path.stem:
                 yield f"{path} is not what this version writes there, and its function is left out"
             else:
-                yield file.revisions
+                yield renamed(file.revisions, file.ids)
 
     def write(self, revisions: Revisions) -> None:
         """Remember a function as it is now; it is on the disk when this returns.
@@ -53,7 +56,8 @@ class State:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
-                file.write(msgspec.json.encode(_File(FORMAT, revisions)))
+                ids = tuple(one.id for one in revisions.deployments)
+                file.write(msgspec.json.encode(_File(FORMAT, revisions, ids)))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

@@ -1,6 +1,8 @@
+import msgspec
 import pytest
 
 from faas.errors import PlatformError
+from faas.platform.revisions import share, tag
 from faas.platform.state import State
 from tests.platform.test_revisions import all_to, deployed
 
@@ -13,6 +15,29 @@ def test_what_is_written_is_read_again(tmp_path):
     state.remove("f")
     state.remove("f")
     assert list(state.read()) == []
+
+
+def test_shares_and_tags_lead_to_the_same_revisions_when_a_new_version_gives_them_other_ids(tmp_path):
+    first, second = deployed("a", "b").deployments
+    found = tag(share(deployed("a", "b"), {first.id: 10, second.id: 90}), {"old": first.id})
+    State(tmp_path).write(found)
+    path = tmp_path / "f.json"
+    for number, one in enumerate((first, second)):
+        path.write_bytes(path.read_bytes().replace(one.id.encode(), b"former-%d" % number))
+    assert list(State(tmp_path).read()) == [found]
+
+
+def test_shares_that_lead_nowhere_are_left_to_the_others(tmp_path):
+    first, second = deployed("a", "b").deployments
+    found = share(deployed("a", "b"), {first.id: 10, second.id: 90})
+    State(tmp_path).write(found)
+    path = tmp_path / "f.json"
+    written = msgspec.json.decode(path.read_bytes())
+    written["ids"] = []
+    written["revisions"]["traffic"][0]["revision"] = "nowhere"
+    path.write_bytes(msgspec.json.encode(written))
+    (read,) = State(tmp_path).read()
+    assert [(one.revision, one.percent) for one in read.traffic] == [(second.id, 100)]
 
 
 def test_what_cannot_be_read_is_told_and_keeps_nothing_else_from_being_read(tmp_path):
