@@ -23,6 +23,8 @@ def detect(source: Path) -> Format:
     if not source.exists():
         where = f"{source} is a link to {os.readlink(source)}, which" if source.is_symlink() else str(source)
         raise ImportRefused(f"{where} is not there", "download the model first, and name its folder or file")
+    if not (source.is_dir() or source.is_file()):  # which would be waited for, and cannot be read twice
+        raise ImportRefused(f"{source} is a pipe or a device", "write the model to a file first, and name that")
     if source.is_dir() or source.name.endswith(INDEX_SUFFIX):
         return "huggingface"
     with open(source, "rb") as file:

@@ -362,3 +362,8 @@ def test_the_target_is_never_written_over(model: Path) -> None:
     with pytest.raises(snapshot.SnapshotExistsError):
         importing.import_model(model, model.parent / "snapshot")
     shutil.rmtree(model.parent / "snapshot")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.pt")
+    assert "is a pipe or a device" in refused(tmp_path / "model.pt", ImportRefused)
