@@ -104,8 +104,8 @@ async def _make(target: str, name: str | None, store: Path, asked: str | None, p
         if outcome["snapshot"] is not None:
             outcome["snapshot"] = _published(made["description"]["name"], Path(outcome["snapshot"]), store)
     copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason")
-    outcome |= {key: made[key] for key in copied} | {"asked": asked, "interpreter": python}
-    preparation = msgspec.convert(outcome, Preparation)
+    known = {key: made[key] for key in copied} | {"asked": asked, "interpreter": python}
+    preparation = msgspec.convert(known | outcome, Preparation)  # the check may know better what is imported
     progress(f"{preparation.name} is ready; {_frozen(preparation)}")
     return preparation
 
