@@ -58,6 +58,7 @@ def test_it_holds_this_same_faas_and_the_requirements_and_nothing_else(wheels: P
     assert [one.digest for one in environments.all_in(root)] == [made.digest]
 
 
+@pytest.mark.slow
 def test_what_faas_depends_on_may_be_another_version_there_and_stays_what_it_is_here(wheels: Path, root: Path) -> None:
     before = metadata.version("mdurl")
     module = Path(str(metadata.distribution("mdurl").locate_file("mdurl/__init__.py")))
@@ -69,6 +70,7 @@ def test_what_faas_depends_on_may_be_another_version_there_and_stays_what_it_is_
     assert module.read_bytes() == text
 
 
+@pytest.mark.slow
 def test_a_contradiction_names_both_sides(wheels: Path, root: Path) -> None:
     write_wheel(wheels, "tiny_one", "1.0", requires=["tiny_both==1"])
     write_wheel(wheels, "tiny_two", "1.0", requires=["tiny_both==2"])
@@ -82,6 +84,7 @@ def test_a_contradiction_names_both_sides(wheels: Path, root: Path) -> None:
     assert [one for one in environments.all_in(root) if one.is_made] == []
 
 
+@pytest.mark.slow
 def test_constraints_hold_there_too(wheels: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_wheel(wheels, "tiny_one", "1")
     write_wheel(wheels, "tiny_one", "2")
@@ -92,6 +95,7 @@ def test_constraints_hold_there_too(wheels: Path, root: Path, tmp_path: Path, mo
         have(root, "tiny-one==2")
 
 
+@pytest.mark.slow
 def test_what_is_nowhere_is_named_and_what_cannot_be_reached_is_told(
     wheels: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +125,7 @@ def _tell_steps(root: Path, told: Any) -> None:
     told.put(have(root, "tiny-one")[1])
 
 
+@pytest.mark.slow
 def test_two_that_want_the_same_make_it_once(wheels: Path, root: Path) -> None:
     write_wheel(wheels, "tiny_one", "1")
     spawning = multiprocessing.get_context("spawn")
@@ -139,6 +144,7 @@ def test_two_that_want_the_same_make_it_once(wheels: Path, root: Path) -> None:
     assert environment.is_made
 
 
+@pytest.mark.slow
 def test_giving_up_ends_pip_and_a_later_one_succeeds(wheels: Path, root: Path) -> None:
     write_wheel(wheels, "tiny_one", "1")
 
@@ -164,7 +170,10 @@ def test_what_is_used_is_known_and_what_is_removed_is_gone(wheels: Path, root: P
     record.write_text(f'{{"interpreter": "{made.python}"}}')
     assert environments.is_used(made, [record])
     record.unlink()
-    with subprocess.Popen([made.python, "-c", "input()"], stdin=subprocess.PIPE) as running:
+    program, pipe = "print(flush=True); input()", subprocess.PIPE
+    with subprocess.Popen([made.python, "-c", program], stdin=pipe, stdout=pipe) as running:
+        assert running.stdout is not None
+        running.stdout.readline()  # it has begun
         assert environments.is_used(made, [])
         running.send_signal(signal.SIGTERM)
     assert made.remove()

@@ -17,6 +17,8 @@ from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare, prepare_each
 from tests.wheels import only_from, write_wheel
 
+pytestmark = pytest.mark.slow
+
 Write = Callable[[str], str]
 
 

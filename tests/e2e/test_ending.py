@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.conftest import bring_up, faas
 from tests.e2e.test_platform import eventually
 
+pytestmark = pytest.mark.slow
+
 APP = """
     import asyncio
     import time

@@ -12,6 +12,8 @@ APP = """
 import sys
 from faas import inference_function
 
+pytestmark = pytest.mark.slow
+
 @inference_function(requirements=["tiny-one"])
 class Doubles:
     def setup(self):

@@ -10,6 +10,8 @@ import pytest
 from benchmarks import killing
 from benchmarks.killing import Toll
 
+pytestmark = pytest.mark.slow
+
 FEW_AND_MANY = pytest.mark.parametrize("num", [2, pytest.param(50, marks=pytest.mark.slow)])
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.conftest import bring_up, take_down
 from tests.e2e.test_platform import eventually
 
+pytestmark = pytest.mark.slow
+
 GREEDY = Path(__file__).with_name("greedy.py")
 
 

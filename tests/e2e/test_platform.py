@@ -89,8 +89,9 @@ def test_metrics_of_the_platform_and_of_an_instance(box):
         instance = client.get("/f/echo/metrics").text
     of = f'function="echo",revision="{box.function("echo")["revision"]}"'
     assert f'faas_instances{{{of},state="ready"}} 1.0' in platform
-    assert f'faas_cold_start_seconds_count{{{of},phase="total"}}' in platform
-    assert f'faas_cold_start_seconds_count{{{of},phase="thaw"}}' in platform
+    function, revision = of.split(",")
+    for phase in ("total", "thaw"):
+        assert f'faas_cold_start_seconds_count{{{function},phase="{phase}",{revision}}}' in platform
     assert 'faas_requests_total{function="echo"' in instance
 
 
