@@ -8,11 +8,11 @@ import pytest
 from tests.e2e.conftest import bring_up, take_down
 from tests.wheels import only_from, write_wheel
 
+pytestmark = pytest.mark.slow
+
 APP = """
 import sys
 from faas import inference_function
-
-pytestmark = pytest.mark.slow
 
 @inference_function(requirements=["tiny-one"])
 class Doubles:

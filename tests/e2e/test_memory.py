@@ -8,10 +8,10 @@ import pytest
 from tests.e2e.conftest import bring_up, take_down
 from tests.e2e.test_platform import eventually
 
+pytestmark = pytest.mark.slow
+
 APP = """
 from faas import Scaling, inference_function
-
-pytestmark = pytest.mark.slow
 
 kept = []
 
