@@ -184,6 +184,7 @@ def test_it_stays_exported_when_it_is_made_again_and_is_not_made_for_nothing(exp
     assert steps == []
 
 
+@pytest.mark.slow
 def test_what_predict_uses_of_torch_is_imported_then_and_told(tmp_path: Path) -> None:
     late, steps = made(tmp_path, LATE, export="onnx")
     assert (late.export, late.compared) == ("onnx", True)

@@ -56,6 +56,7 @@ def test_weights_open_by_their_folder(line: torch.nn.Linear, tmp_path: Path) -> 
     assert list(faas.open_weights(tmp_path / "imported")) == list(faas.open_weights(str(tmp_path / "imported")))
 
 
+@pytest.mark.slow
 def test_a_handler_that_opens_weights_is_kept_and_answers_as_before(line: torch.nn.Linear, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     command = [sys.executable, "-m", "faas.cli.main", "snapshot", "create", "app.py", "--json"]

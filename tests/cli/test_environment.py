@@ -31,6 +31,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(tmp_path / "app.py")
 
 
+@pytest.mark.slow
 def test_run_and_serve_go_on_in_an_environment_that_has_what_the_function_requires(target: str) -> None:
     command = [sys.executable, "-m", "faas.cli.main", "run", target, "-d", "@-"]
     done = subprocess.run(command, input="21", capture_output=True, text=True, check=False)
@@ -43,6 +44,7 @@ def test_run_and_serve_go_on_in_an_environment_that_has_what_the_function_requir
     assert not any("making" in line for line in served.lines)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_had_is_one_line_and_what_to_do(target: str, tmp_path: Path) -> None:
     Path(target).write_text(Path(target).read_text().replace("tiny-one", "tiny-none"))
     command = [sys.executable, "-m", "faas.cli.main", "run", target, "-d", "1"]

@@ -188,6 +188,7 @@ def test_old_code_runs_as_it_was_deployed_whatever_the_file_says(living):
     assert living.said() == "one noted"
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_everything_is_back(living):
     first = living.described()["all_revisions"][0]["revision"]
     living.write("two")
@@ -273,6 +274,7 @@ def test_a_deployment_whose_command_is_stopped_changes_nothing(living):
     assert len(living.described()["all_revisions"]) == 1
 
 
+@pytest.mark.slow
 def test_one_function_that_cannot_be_set_up_keeps_no_other_from_being_served(tmp_path):
     (tmp_path / "app.py").write_text(
         textwrap.dedent("""

@@ -46,6 +46,7 @@ def test_from_zero_warm_and_back_to_zero_by_hand(box):
     assert box.call("echo", 2).headers["x-cold-start"] == "1"
 
 
+@pytest.mark.slow
 def test_back_to_zero_by_the_window(box):
     box.call("echo", 1)
     eventually(lambda: box.function("echo")["instances"] == 0)
@@ -118,6 +119,7 @@ def test_the_time_out_is_the_functions(box):
     assert late.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.slow
 def test_a_deaf_instance_is_given_up_and_replaced(box):
     box.call("slow", 0)
     deaf = next(i for i in box.instances("slow") if i["state"] == "ready")
@@ -264,6 +266,7 @@ def test_nothing_grows_over_many_wake_ups(box):
     eventually(lambda: usage() <= before)
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_platform_leaves_nothing_and_the_next_one_serves(another):
     made = another()
     assert made.call("echo", 1).status_code == 200

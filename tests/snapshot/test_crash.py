@@ -85,6 +85,7 @@ def creating(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return Creating(tmp_path, LocalStore(tmp_path / "store"))
 
 
+@pytest.mark.slow
 def test_create_killed_before_any_step_leaves_the_old_latest_or_the_new(creating: Creating) -> None:
     assert kill_at_every_step(creating.work, creating.check) > 15
     assert creating.seen == {True, False}
@@ -139,6 +140,7 @@ def collecting(tmp_path: Path, store: LocalStore) -> Collecting:
     return Collecting(tmp_path, store)
 
 
+@pytest.mark.slow
 def test_collect_killed_before_any_step_leaves_whole_snapshots_and_is_ended_by_the_next(collecting: Collecting) -> None:
     assert kill_at_every_step(collecting.work, collecting.check) > 15
     assert {0, 4} < collecting.seen

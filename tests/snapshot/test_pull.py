@@ -331,6 +331,7 @@ def test_a_stopped_pull_is_told_and_can_go_on(server: Stub, frozen: Path, into: 
         pulling.wait()
     held.set()
     stopping.join(30)
+    pulling._thread.join(30)  # stopped before it had begun to fetch, it is not waited for
     nothing_is_visible(into)
     pulled_well(server, frozen, into)
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import random
 import threading
@@ -188,10 +189,12 @@ def test_a_file_of_another_size_begins_no_load(file: Path, num_bytes: int) -> No
     assert not device.calls
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    # A folder can be opened, and has a size, but reading it fails.
-    source = Source(tmp_path, tmp_path.stat().st_size, (Span(0, 10),))
-    with Transfer(FakeDevice(), [source]) as transfer, pytest.raises(SnapshotError, match="cannot be read: Is a dir"):
+def test_a_file_that_cannot_be_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int, buffers: object, offset: int) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "preadv", broken)
+    with Transfer(FakeDevice(), [whole(file)]) as transfer, pytest.raises(SnapshotError, match="cannot be read: Input"):
         transfer.wait()
 
 

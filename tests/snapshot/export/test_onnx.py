@@ -65,6 +65,7 @@ def exported(
     return onnx.export_module(encoder, calls[encoder], "self.model", folder)
 
 
+@pytest.mark.slow
 def test_every_axis_that_the_module_leaves_free_is_free(
     encoder: torch.nn.Module, exported: tuple[ExportedModule, dict[str, str]]
 ) -> None:
