@@ -110,6 +110,7 @@ def test_what_is_nowhere_is_named_and_what_cannot_be_reached_is_told(
         have(root, "tiny-none")
 
 
+@pytest.mark.slow
 def test_what_a_killed_builder_has_left_is_made_anew(wheels: Path, root: Path) -> None:
     write_wheel(wheels, "tiny_one", "1")
     half = Environment(root, Recipe.of(["tiny-one"]).digest)
@@ -162,6 +163,7 @@ def test_giving_up_ends_pip_and_a_later_one_succeeds(wheels: Path, root: Path) -
     assert have(root, "tiny-one")[0].is_made
 
 
+@pytest.mark.slow
 def test_what_is_used_is_known_and_what_is_removed_is_gone(wheels: Path, root: Path, tmp_path: Path) -> None:
     write_wheel(wheels, "tiny_one", "1")
     made, _ = have(root, "tiny-one")

@@ -130,6 +130,7 @@ class Model:
 """
 
 
+@pytest.mark.slow
 def test_weights_are_held_once_though_setup_runs(tmp_path, monkeypatch):
     path = tmp_path / "weights_app.py"
     path.write_text(WEIGHTS)

@@ -169,6 +169,7 @@ def test_a_target_that_is_not_there_is_a_wrong_call(faas_process: Faas) -> None:
     assert "absent.py: there is no such file" in outcome.err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported_is_kept_as_it_is_and_create_says_why(faas: Faas, faas_process: Faas) -> None:
     Path("kept.py").write_text(KEPT)
     created = faas_process("snapshot", "create", "kept.py:Scale", "--export", "onnx")

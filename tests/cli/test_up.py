@@ -260,6 +260,7 @@ def test_the_record_of_a_platform_that_was_killed_is_no_hindrance(faas_process: 
     assert "absent.py: there is no such file" in outcome.err
 
 
+@pytest.mark.slow
 def test_st_09_the_command_line_chooses_how_snapshots_are_loaded(faas: Faas, faas_process: Faas, home: Path) -> None:
     Path("held_up.py").write_text(HELD)
     assert "'maps' is not one of 'auto', 'map', 'read', 'direct'" in faas("up", "held_up.py", "--load", "maps").err

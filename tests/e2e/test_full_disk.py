@@ -48,6 +48,7 @@ def test_one_that_comes_up_on_a_full_disk_says_so(tmp_path):
     assert "unexpected" not in done.stderr
 
 
+@pytest.mark.slow
 def test_one_whose_disk_fills_goes_on_serving_and_refuses_what_it_cannot_remember(tmp_path):
     disk, up = command(tmp_path)
     with (tmp_path / "up.log").open("w") as output:

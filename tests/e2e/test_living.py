@@ -148,6 +148,7 @@ def test_a_revision_that_does_not_start_takes_nothing_over(living):
     assert len(living.described()["all_revisions"]) == 1
 
 
+@pytest.mark.slow
 def test_shares_tags_and_rollback_while_calls_flow(living):
     first = living.described()["all_revisions"][0]["revision"]
     living.write("two")

@@ -226,6 +226,7 @@ def test_a_second_platform_on_the_same_home_is_refused(box, store):
     assert "faas down" in second.stderr
 
 
+@pytest.mark.slow
 def test_fk_04_signals_to_an_instance_never_reach_the_platform(box):
     to_zero(box, "echo")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):

@@ -40,6 +40,7 @@ class Freezing:
         return web.Response()
 
 
+@pytest.mark.slow
 def test_lg_01_a_frozen_server_shows_in_the_latency_of_all_it_kept_waiting() -> None:
     report = run_on(Freezing(), STEADY, duration_s=10)
     assert (report.num_offered, report.outcomes["ok"]) == (1000, 1000)

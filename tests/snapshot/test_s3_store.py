@@ -225,6 +225,7 @@ def test_readers_see_whole_snapshots_while_others_publish(store: S3Store, tmp_pa
     assert len(store.history("embed")) == 4
 
 
+@pytest.mark.slow
 @MANY_KILLS
 def test_a_push_killed_at_any_moment_leaves_a_store_that_is_whole(
     store: S3Store, tmp_path: Path, num_kills: int
@@ -251,6 +252,7 @@ def test_a_push_killed_at_any_moment_leaves_a_store_that_is_whole(
     check_store(into)
 
 
+@pytest.mark.slow
 @MANY_KILLS
 def test_a_pull_killed_at_any_moment_leaves_a_store_that_is_whole(
     store: S3Store, tmp_path: Path, num_kills: int

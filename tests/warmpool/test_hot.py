@@ -42,6 +42,7 @@ async def test_workers_find_what_was_preloaded_and_are_its_children(environment,
         assert plain["parent"] == base.pid
 
 
+@pytest.mark.slow
 async def test_it_is_a_zygote_like_any_other(environment, run):
     async with WarmPool(buffer=2) as pool:
         wanted = environment("entries", preload=KEEP)

@@ -96,6 +96,7 @@ def refused(path: Path, error: type[snapshot.SnapshotError] = ImportRefused) -> 
     return str(raised.value)
 
 
+@pytest.mark.slow
 def test_its_module_takes_the_weights_and_computes_what_ggml_means(tmp_path: Path) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
