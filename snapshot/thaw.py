@@ -79,13 +79,9 @@ def thaw(
     Raises SnapshotNotFoundError, DamagedError, IncompatibleError, NotEnoughMemoryError, DeviceError, ThawError.
     """
     folder = folder.resolve()
-    with contextlib.suppress(OSError):  # another user's, or where nothing can be written
-        os.utime(folder)  # its last use, which decides what a cache keeps
     clock = _Phases()
     with clock.phase("check"):
-        manifest = read_manifest(folder)
-        if expect_digest is not None and manifest.digest != expect_digest:
-            raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
+        manifest = use(folder, expect_digest)
         _check_environment(manifest)
     with _devices(folder, manifest, device, load) as devices:
         with clock.phase("map"):
@@ -129,6 +125,16 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def use(folder: Path, expect_digest: str | None) -> Manifest:
+    """The manifest of a snapshot that is used from now on, once it is the one that was asked for, if one was."""
+    with contextlib.suppress(OSError):  # another user's, or where nothing can be written
+        os.utime(folder)  # its last use, which decides what a cache keeps
+    manifest = read_manifest(folder)
+    if expect_digest is not None and manifest.digest != expect_digest:
+        raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
+    return manifest
 
 
 def _check_environment(manifest: Manifest) -> None:

@@ -1,8 +1,6 @@
 """Tensors by name: what an imported model thaws as, and what any snapshot holds when its skeleton is left alone."""
 
-import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -10,11 +8,11 @@ from typing import Any, cast
 import msgspec
 
 from snapshot import arrays, tensors
-from snapshot.errors import DigestMismatchError, SnapshotNotFoundError
+from snapshot.errors import SnapshotNotFoundError
 from snapshot.loader import Loader, LoadMode, loader_for
-from snapshot.manifest import MANIFEST_FILE, View, read_manifest
+from snapshot.manifest import View
 from snapshot.reducers import KeptFiles, kept_folder
-from snapshot.thaw import load_tensors
+from snapshot.thaw import load_tensors, use
 
 CONFIG_FILE = "config.json"
 
@@ -81,11 +79,7 @@ def open_weights(
     Raises SnapshotNotFoundError, DamagedError, NotEnoughMemoryError.
     """
     folder = folder.resolve()
-    with contextlib.suppress(OSError):  # another user's, or where nothing can be written
-        os.utime(folder)  # its last use, which decides what a cache keeps
-    manifest = read_manifest(folder)
-    if expect_digest is not None and manifest.digest != expect_digest:
-        raise DigestMismatchError(folder / MANIFEST_FILE, f"is {manifest.digest}, asked for was {expect_digest}")
+    manifest = use(folder, expect_digest)
     shards = [folder / shard.file for shard in manifest.shards]
     files = loader_for(shards, load, background=background) if loader is None else None
     memory = load_tensors(folder, manifest, files or cast("Loader", loader))

@@ -1,9 +1,11 @@
-"""What one test must not leave to the next."""
+"""What one test must not leave to the next, and what tests of several folders share."""
 
 import sys
 from collections.abc import Iterator
 
 import pytest
+
+from tests.chromium import PATH, Browser
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +15,15 @@ def _gradients_are_on_again() -> Iterator[None]:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_grad_enabled(True)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless Chromium, ended with the module's tests; they are skipped where there is none."""
+    if PATH is None:
+        pytest.skip("no Chromium is installed (apt-get install chromium)")
+    made = Browser(tmp_path_factory.mktemp("chromium"))
+    try:
+        yield made
+    finally:
+        made.close()

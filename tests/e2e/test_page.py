@@ -4,22 +4,10 @@ import json
 
 import pytest
 
-from tests.chromium import PATH, Browser
 from tests.e2e.conftest import bring_up, take_down
 
 LIVE = "document.querySelector('#link').dataset.state === 'live'"
 SHOW = "[...document.querySelectorAll('button')].find(b => b.textContent === 'Show the form')"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if PATH is None:
-        pytest.skip("no Chromium is installed (apt-get install chromium)")
-    made = Browser(tmp_path_factory.mktemp("chromium"))
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from faas.platform.page.access import Access
 from faas.platform.page.history import History, Sample, Start, _Past
 from faas.platform.page.server import PageServer
 from faas.platform.registry import Registry
-from tests.chromium import PATH, Browser
 
 
 def row(name: str, **known) -> dict:
@@ -166,14 +165,3 @@ def threaded(tmp_path) -> Iterator[type[InThread]]:
     yield make
     for one in made:
         one.end()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator[Browser]:
-    if PATH is None:
-        pytest.skip("no Chromium is installed (apt-get install chromium)")
-    made = Browser(tmp_path_factory.mktemp("chromium"))
-    try:
-        yield made
-    finally:
-        made.close()
