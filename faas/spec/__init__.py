@@ -1,0 +1,31 @@
+"""The settings of a function: small frozen policies, validated when made.
+
+An unknown keyword is refused with the nearest right one; so is a value out of range, and a contradiction between two
+values. Defaults and their reasons stand in `docs/settings.md`.
+"""
+
+from faas.spec.batching import Batching
+from faas.spec.checks import policy, refuse_unknown
+from faas.spec.function import FunctionSpec
+from faas.spec.instance import KEEP_ALIVE_MODES, Calls, KeepAliveMode, Resources, Scaling
+from faas.spec.padding import Pad
+from faas.spec.queueing import QueuePolicy, Sequences
+from faas.spec.snapshot import LOAD_MODES, LoadMode, Snapshot
+
+__all__ = [
+    "Batching",
+    "Calls",
+    "FunctionSpec",
+    "KEEP_ALIVE_MODES",
+    "KeepAliveMode",
+    "LOAD_MODES",
+    "LoadMode",
+    "Pad",
+    "QueuePolicy",
+    "Resources",
+    "Scaling",
+    "Sequences",
+    "Snapshot",
+    "policy",
+    "refuse_unknown",
+]

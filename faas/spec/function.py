@@ -1,0 +1,69 @@
+"""Everything that is set about one function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from faas import names
+from faas.errors import SettingError
+from faas.spec.batching import Batching
+from faas.spec.checks import choice, policy, whole
+from faas.spec.instance import Calls, Resources, Scaling
+from faas.spec.snapshot import LOAD_MODES, LoadMode, Snapshot
+
+
+@policy
+class FunctionSpec:
+    """Everything that is set about one function. Made by `inference_function`."""
+
+    name: str
+    resources: Resources = Resources()
+    batching: Batching | None = None
+    scaling: Scaling = Scaling()
+    calls: Calls = Calls()
+    snapshot: Snapshot = Snapshot()
+    requirements: tuple[str, ...] = ()
+    image: str | None = None
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    volumes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    warmup: tuple[Any, ...] | None = None
+    middleware: tuple[Callable[..., Any], ...] = ()
+    grad: bool = False
+    load: LoadMode = "auto"
+    recycle_after: int | None = None
+
+    def __post_init__(self) -> None:
+        if not names.is_label(self.name):
+            raise SettingError(f"name={self.name!r} is no DNS label; {names.label(self.name)!r} would be one")
+        for field, kind in (
+            ("resources", Resources),
+            ("batching", Batching),
+            ("scaling", Scaling),
+            ("calls", Calls),
+            ("snapshot", Snapshot),
+        ):
+            value = getattr(self, field)
+            if not isinstance(value, kind) and not (field == "batching" and value is None):
+                raise SettingError(f"{field}={value!r}: must be a {kind.__name__}(...)")
+        choice(self, "load", LOAD_MODES)
+        if self.recycle_after is not None:
+            whole(self, "recycle_after", 1)
+        self._check_collections()
+
+    def _check_collections(self) -> None:
+        for field in ("requirements", "secrets", "middleware"):
+            value = getattr(self, field)
+            if isinstance(value, str) or not isinstance(value, list | tuple):
+                raise SettingError(f"{field}={value!r}: must be a list")
+            object.__setattr__(self, field, tuple(value))
+        for field in ("env", "volumes"):
+            value = getattr(self, field)
+            if not isinstance(value, Mapping) or not all(isinstance(x, str) for kv in value.items() for x in kv):
+                raise SettingError(f"{field}={value!r}: must map text to text")
+        if self.warmup is not None:
+            if isinstance(self.warmup, str) or not isinstance(self.warmup, list | tuple):
+                raise SettingError(f"warmup={self.warmup!r}: must be a list of example inputs")
+            object.__setattr__(self, "warmup", tuple(self.warmup))
