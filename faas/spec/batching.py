@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Literal
 
 from faas.errors import SettingError
 from faas.spec.checks import choice, flag, is_whole, number, policy, whole
 from faas.spec.padding import Pad
 from faas.spec.queueing import QueuePolicy, Sequences
-
-NO_LEVELS: Mapping[int, QueuePolicy] = MappingProxyType({})
 
 
 @policy
@@ -45,7 +43,7 @@ class Batching:
     priorities: int = 1
     default_priority: int | None = None
     queue: QueuePolicy = QueuePolicy()
-    levels: Mapping[int, QueuePolicy] = NO_LEVELS
+    levels: Mapping[int, QueuePolicy] = dataclasses.field(default_factory=dict, hash=False)
     preserve_order: bool = False
     sequences: Sequences | None = None
 
