@@ -5,7 +5,20 @@ DeployError
 |   +-- InvalidName      nothing of a name can be kept, or there is no room for it
 |   +-- InvalidQuantity  not an amount of CPU, memory or storage that Kubernetes can read
 +-- MissingLibrary       an optional library of the `knative` extra is not installed
++-- ClusterError         a cluster did not do what was asked
+    +-- NoCluster        nothing says which cluster, or its credentials cannot be read
+    +-- Unreachable      no answer, or none in time; names the proxy where there is one
+    +-- ApiError         an answer that is an error
+    |   +-- NotAllowed   401, 403: who is asking may not
+    |   +-- Missing      404: no such object
+    |   +-- Conflict     409: somebody else changed it, or holds a field of it
+    |   +-- Expired      410: a version or a page that the server keeps no longer
+    |   +-- Refused      400, 422: a rule of the API server, of a webhook or of a schema
+    +-- NotOurs          an object of that name was made by something else
+    +-- NotReady         a service failed to become ready, or not in time
 """
+
+from collections.abc import Mapping, Sequence
 
 
 class DeployError(Exception):
@@ -39,3 +52,68 @@ class InvalidQuantity(InvalidSpec):
 
 class MissingLibrary(DeployError):
     """A library that only this operation needs is not installed."""
+
+
+class ClusterError(DeployError):
+    """A cluster did not do what was asked."""
+
+
+class NoCluster(ClusterError):
+    """Nothing says which cluster to use, or what says so cannot be read."""
+
+
+class Unreachable(ClusterError):
+    """The API server gave no answer, or none in time."""
+
+
+class ApiError(ClusterError):
+    """The API server answered with an error.
+
+    `status` is the HTTP status, `reason` Kubernetes' word for it (`AlreadyExists`), `causes` the fields that it names,
+    each a mapping with some of `reason`, `message` and `field`.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", causes: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        super().__init__(message)
+        self.status, self.reason, self.causes = status, reason, tuple(causes)
+
+
+class NotAllowed(ApiError):
+    """Who is asking is not known to the cluster, or may not do this."""
+
+
+class Missing(ApiError):
+    """There is no such object."""
+
+
+class Conflict(ApiError):
+    """Somebody else changed the object meanwhile, or holds a field of it."""
+
+
+class Expired(ApiError):
+    """The version or page that was asked for is kept no longer."""
+
+
+class Refused(ApiError):
+    """The object breaks a rule of the API server, of a webhook or of its schema."""
+
+
+class NotOurs(ClusterError):
+    """An object of that name stands in the cluster and was made by something else."""
+
+
+class NotReady(ClusterError):
+    """A service failed to become ready, or did not within the time it was given.
+
+    `reason` is one word (`ImagePullBackOff`, `Timeout`), `pod` the pod that shows it best, `log` its last lines.
+    """
+
+    def __init__(self, message: str, *, reason: str, pod: str | None = None, log: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.reason, self.pod, self.log = reason, pod, tuple(log)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return "\n".join([text, *(f"    {line}" for line in self.log)]) if self.log else text
