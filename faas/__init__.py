@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from faas.errors import BadInput, FaasError, RemoteError
     from faas.function import Function, endpoint, inference_function
     from faas.messages import END, Context
-    from faas.spec import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Sequences, Snapshot
+    from faas.spec import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Sequences, Snapshot, Versions
     from faas.weights import open_weights
 
 _HOMES = {
@@ -26,7 +26,7 @@ _HOMES = {
     "errors": ("BadInput", "FaasError", "RemoteError"),
     "function": ("Function", "endpoint", "inference_function"),
     "messages": ("END", "Context"),
-    "spec": ("Batching", "Calls", "Pad", "QueuePolicy", "Resources", "Scaling", "Sequences", "Snapshot"),
+    "spec": ("Batching", "Calls", "Pad", "QueuePolicy", "Resources", "Scaling", "Sequences", "Snapshot", "Versions"),
     "weights": ("open_weights",),
 }
 _HOME_OF = {name: f"faas.{module}" for module, names in _HOMES.items() for name in names}
@@ -47,6 +47,7 @@ __all__ = [
     "Scaling",
     "Sequences",
     "Snapshot",
+    "Versions",
     "endpoint",
     "inference_function",
     "open_weights",

@@ -9,7 +9,9 @@ FaasError
 │   ├── SchemaMismatch      well-formed, but not what the signature says; names the field                     422
 │   ├── MalformedBody       not JSON, not UTF-8, not the encoding its header states                           400
 │   ├── UnsupportedMedia    a stated type or encoding that the parameters cannot take                         415
-│   └── PayloadTooLarge     the body is over `max_payload`                                                    413
+│   ├── PayloadTooLarge     the body is over `max_payload`                                                    413
+│   ├── UnknownVersion      the version that the call names is not served                                     404
+│   └── BadLabel            a label that leads nowhere, or cannot lead where it should                        400
 ├── Refused                 not computed, try again after `retry_after_s`
 │   ├── QueueFull           the bounded queue has no room                                                     429
 │   ├── DeadlineUnmeetable  the deadline would pass before the answer                                         429
@@ -82,6 +84,14 @@ class UnsupportedMedia(BadInput):
 
 class PayloadTooLarge(BadInput):
     """The body is larger than the function's `max_payload`."""
+
+
+class UnknownVersion(BadInput):
+    """The version that a call names is not served."""
+
+
+class BadLabel(BadInput):
+    """A label of versions leads nowhere, or cannot lead where it should."""
 
 
 class Refused(FaasError):

@@ -214,6 +214,8 @@ def _make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any]) -> F
     if isinstance(given.get("snapshot"), str):
         given["snapshot"] = Snapshot(mode=given["snapshot"])
     spec = FunctionSpec(**given)
+    if spec.versions is not None and not inspect.isclass(user):
+        raise SettingError(f"{user.__name__}: versions= needs a class, whose setup() makes the state of each version")
     endpoints = _class_endpoints(user, spec, scope) if inspect.isclass(user) else (_endpoint("/", user, spec, scope),)
     return Function(user, spec, endpoints)
 

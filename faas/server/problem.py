@@ -12,6 +12,7 @@ from typing import Any, Final
 from faas import codec
 from faas.errors import (
     BadInput,
+    BadLabel,
     CallerGone,
     DeadlineExceeded,
     DeadlineUnmeetable,
@@ -22,6 +23,7 @@ from faas.errors import (
     Refused,
     RemoteError,
     SchemaMismatch,
+    UnknownVersion,
     UnsupportedMedia,
     named,
     said,
@@ -39,6 +41,8 @@ _KINDS: Final[tuple[tuple[type[BaseException], int, str, str], ...]] = (
     (MalformedBody, 400, "malformed-body", "The request cannot be read"),
     (UnsupportedMedia, 415, "unsupported-media", "The body is of a type that cannot be taken"),
     (PayloadTooLarge, 413, "payload-too-large", "The body is too large"),
+    (UnknownVersion, 404, "unknown-version", "The version is not served"),
+    (BadLabel, 400, "bad-label", "The label leads to no version"),
     (BadInput, 422, "bad-input", "The input was refused"),
     (InputMismatch, 422, "bad-input", "The input was refused"),
     (QueueFull, 429, "queue-full", "The queue is full"),

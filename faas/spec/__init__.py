@@ -11,6 +11,7 @@ from faas.spec.instance import KEEP_ALIVE_MODES, Calls, KeepAliveMode, Resources
 from faas.spec.padding import Pad
 from faas.spec.queueing import QueuePolicy, Sequences
 from faas.spec.snapshot import LOAD_MODES, LoadMode, Snapshot
+from faas.spec.versions import Versions
 
 __all__ = [
     "Batching",
@@ -26,6 +27,7 @@ __all__ = [
     "Scaling",
     "Sequences",
     "Snapshot",
+    "Versions",
     "policy",
     "refuse_unknown",
 ]

@@ -12,6 +12,7 @@ from faas.spec.batching import Batching
 from faas.spec.checks import choice, policy, whole
 from faas.spec.instance import Calls, Resources, Scaling
 from faas.spec.snapshot import LOAD_MODES, LoadMode, Snapshot
+from faas.spec.versions import Versions
 
 
 @policy
@@ -34,6 +35,7 @@ class FunctionSpec:
     grad: bool = False
     load: LoadMode = "auto"
     recycle_after: int | None = None
+    versions: Versions | None = None
 
     def __post_init__(self) -> None:
         if not names.is_label(self.name):
@@ -44,10 +46,16 @@ class FunctionSpec:
             ("scaling", Scaling),
             ("calls", Calls),
             ("snapshot", Snapshot),
+            ("versions", Versions),
         ):
             value = getattr(self, field)
-            if not isinstance(value, kind) and not (field == "batching" and value is None):
+            if not isinstance(value, kind) and not (value is None and field in ("batching", "versions")):
                 raise SettingError(f"{field}={value!r}: must be a {kind.__name__}(...)")
+        if self.versions is not None and self.snapshot.mode != "state":
+            raise SettingError(
+                f"versions={self.versions!r}, snapshot mode {self.snapshot.mode!r}: a version is a frozen state, so "
+                'take snapshot="state"'
+            )
         choice(self, "load", LOAD_MODES)
         if self.recycle_after is not None:
             whole(self, "recycle_after", 1)
