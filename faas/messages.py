@@ -7,8 +7,10 @@ whose handler runs elsewhere hands its results over in one hop a batch.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -35,13 +37,28 @@ END: Final = _Marker("END")
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A call's place in a sequence: whose it is, whether it begins or ends it, and which slot the sequence holds.
+
+    Slots count from 0 and are -1 until the sequence has one. State that a handler keeps for a slot starts anew with
+    `start`.
+    """
+
+    id: str
+    start: bool = False
+    end: bool = False
+    slot: int = -1
+
+
 class Context:
     """What a handler may know of a call. A parameter annotated `Context` receives it.
 
-    `headers` are lower-case names to values. `deadline` is a moment on the monotonic clock, in seconds.
+    `headers` are lower-case names to values. `deadline` is a moment on the monotonic clock, in seconds. `sequence` is
+    the call's turn in a sequence, in functions that have them.
     """
 
-    __slots__ = ("_cancelled", "_clock", "deadline", "headers", "model_version", "request_id")
+    __slots__ = ("_cancelled", "_clock", "deadline", "headers", "model_version", "request_id", "sequence")
 
     def __init__(
         self,
@@ -50,12 +67,14 @@ class Context:
         *,
         deadline: float = float("inf"),
         model_version: str = "",
+        sequence: Turn | None = None,
         clock: Clock = monotonic,
     ) -> None:
         self.request_id = request_id
         self.headers = headers
         self.deadline = deadline
         self.model_version = model_version
+        self.sequence = sequence
         self._cancelled = False
         self._clock = clock
 
@@ -78,7 +97,9 @@ class Call:
     `finish(value)`. The server awaits `result()` or iterates `events()`, and calls `leave()` when the caller has gone.
     After its outcome a call ignores what still arrives, so an engine never has to ask who is listening.
 
-    `kwargs` are the decoded body parameters. Times are moments on the monotonic clock in seconds, 0.0 while unknown:
+    `kwargs` are the decoded body parameters, and `num_rows` what they count for in a batch: one item, unless items carry
+    rows. `priority` is the level that the caller chose, 0 for none; `queue_timeout_s` how long it would wait in the
+    queue at most. Times are moments on the monotonic clock in seconds, 0.0 while unknown:
     `queued_at` when an engine took it, `picked_at` when it left the queue into a batch, `started_at` when the handler
     began, `ended_at` when the outcome was there. `batch_size` is the number of items the handler was called with.
     """
@@ -93,17 +114,21 @@ class Call:
         "done",
         "ended_at",
         "kwargs",
+        "num_rows",
         "on_leave",
         "picked_at",
         "priority",
+        "queue_timeout_s",
         "queued_at",
         "started_at",
     )
 
-    def __init__(self, kwargs: dict[str, Any], context: Context, priority: int = 1) -> None:
+    def __init__(self, kwargs: dict[str, Any], context: Context, priority: int = 0) -> None:
         self.kwargs = kwargs
         self.context = context
         self.priority = priority
+        self.num_rows = 1
+        self.queue_timeout_s = math.inf
         self.batch_size = 0
         self.queued_at = self.picked_at = self.started_at = self.ended_at = 0.0
         self.done = False

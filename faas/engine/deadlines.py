@@ -15,12 +15,22 @@ _SLACK: Final = 64
 _TICK_S: Final = 0.001
 
 
-class Deadlines:
-    """Calls `expire(call)` on the loop once the deadline of a call that was added, and not removed, has passed."""
+def _deadline(call: Call) -> float:
+    return call.context.deadline
 
-    def __init__(self, clock: Clock, expire: Callable[[Call], None]) -> None:
+
+class Deadlines:
+    """Calls `expire(call)` on the loop once the deadline of a call that was added, and not removed, has passed.
+
+    `moment` gives a call another deadline than the one by which its answer must be there.
+    """
+
+    def __init__(
+        self, clock: Clock, expire: Callable[[Call], None], *, moment: Callable[[Call], float] = _deadline
+    ) -> None:
         self._clock = clock
         self._expire = expire
+        self._moment = moment
         self._calls: dict[int, Call] = {}
         self._heap: list[tuple[float, int]] = []  # holds no call, so an entry that lingers keeps no body alive
         self._timer: asyncio.TimerHandle | None = None
@@ -28,13 +38,13 @@ class Deadlines:
 
     def add(self, call: Call) -> None:
         """Watch a call; one without a deadline is left alone."""
-        deadline = call.context.deadline
+        deadline = self._moment(call)
         if deadline == math.inf:
             return
         self._calls[id(call)] = call
         heapq.heappush(self._heap, (deadline, id(call)))
         if len(self._heap) > 2 * len(self._calls) + _SLACK:
-            self._heap = [(held.context.deadline, key) for key, held in self._calls.items()]
+            self._heap = [(self._moment(held), key) for key, held in self._calls.items()]
             heapq.heapify(self._heap)
         if deadline < self._timer_at:
             self._arm(deadline)
@@ -66,7 +76,7 @@ class Deadlines:
         while self._heap and (self._heap[0][0] <= now or self._heap[0][1] not in self._calls):
             call = self._calls.get(heapq.heappop(self._heap)[1])
             # A key may have passed to a younger call: it has an entry of its own.
-            if call is not None and call.context.deadline <= now:
+            if call is not None and self._moment(call) <= now:
                 del self._calls[id(call)]
                 self._expire(call)
         if self._heap:

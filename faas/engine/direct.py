@@ -156,7 +156,7 @@ class Direct:
         call.ended_at = call.ended_at or self._clock()
         self._deadlines.remove(call)
         if call.picked_at == 0.0:
-            self._queue.discard()
+            self._queue.discard(call)
             self._note_quiet()
         elif call.started_at > 0.0:  # a task that has not begun would never get to its `finally`
             self._stopped.add(call)

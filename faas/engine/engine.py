@@ -9,6 +9,7 @@ from faas.engine.batch import Shape
 from faas.engine.batcher import Batcher
 from faas.engine.direct import Direct
 from faas.engine.executor import OnLoop, OnThread
+from faas.engine.levels import Levels
 from faas.engine.observer import Observer
 from faas.engine.policy import Rules
 from faas.engine.thread import ModelThread
@@ -94,4 +95,5 @@ def make_engine(
     if batching is not None:
         shape = Shape(batching.on_item_error == "isolate", batching.allowed_batch_sizes or ())
     executor = OnLoop(work, shape, clock) if work.on_loop else OnThread(work, shape, thread, clock)
-    return Batcher(executor, Rules.of(batching), max_queue, clock=clock, observer=observer)
+    levels = Levels.of(batching)
+    return Batcher([executor], Rules.of(batching), max_queue, levels=levels, clock=clock, observer=observer)

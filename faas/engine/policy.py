@@ -86,7 +86,7 @@ class Rules:
     wait_s: float = 0.0
     idle: Literal["adaptive", "now", "wait"] = "now"
     slo_s: float = math.inf
-    num_levels: int = 1
+    preferred: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, batching: Batching | None) -> Rules:
@@ -99,7 +99,7 @@ class Rules:
             batching.wait_ms / 1000.0,
             batching.idle,
             slo_s=slo_s,
-            num_levels=batching.priorities,
+            preferred=batching.preferred_batch_sizes,
         )
 
 

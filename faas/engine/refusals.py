@@ -39,6 +39,12 @@ def promise_missed(call: Call, now: float, clears_in_s: float) -> DeadlineUnmeet
     return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
 
 
+def waited_too_long(call: Call, now: float, clears_in_s: float) -> DeadlineUnmeetable:
+    """Return what a call gets that waited longer than the queue's policy, or its caller, allows."""
+    text = f"the call waited {(now - call.queued_at) * 1000:.0f} ms in the queue, as long as it may; try again later"
+    return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
+
+
 def expired(call: Call, now: float, fate: str = "") -> DeadlineExceeded:
     """Return what a call gets whose deadline has passed; `fate` is what becomes of its handler where it had begun."""
     where, then = ("in the queue", "") if call.picked_at == 0.0 else ("while it was computed", fate)

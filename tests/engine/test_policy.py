@@ -101,7 +101,7 @@ def test_an_item_in_danger_is_run_at_once(idle: str) -> None:
 
 
 def test_rules_come_from_the_batching() -> None:
-    assert Rules.of(None) == Rules(1, 0.0, "now", math.inf, 1)
-    made = Rules.of(Batching(max_batch_size=4, wait_ms=2, slo_ms=50, idle="wait", priorities=3))
-    assert made == Rules(4, 0.002, "wait", 0.05, 3)
+    assert Rules.of(None) == Rules(1, 0.0, "now", math.inf)
+    made = Rules.of(Batching(max_batch_size=4, wait_ms=2, slo_ms=50, idle="wait", preferred_batch_sizes=(2, 3)))
+    assert made == Rules(4, 0.002, "wait", 0.05, (2, 3))
     assert Rules.of(Batching()).slo_s == math.inf

@@ -6,14 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faas.engine.levels import Levels
 from faas.engine.queue import CallQueue
 from faas.messages import Call, Context
+from faas.spec import QueuePolicy
 
 
 def waiting(name: str, priority: int = 1, *, at: float = 0.0, deadline: float = math.inf) -> Call:
     made = Call({"name": name}, Context(name, deadline=deadline), priority)
     made.queued_at = at
     return made
+
+
+def levels(num: int) -> Levels:
+    return Levels([QueuePolicy()] * num)
 
 
 def due(call: Call) -> float:
@@ -35,7 +41,7 @@ def test_within_a_level_calls_leave_as_they_came() -> None:
 
 
 def test_level_one_leaves_first_and_a_level_out_of_range_is_the_lowest() -> None:
-    queue = CallQueue(due, num_levels=2)
+    queue = CallQueue(due, levels=levels(2))
     for name, priority in [("low", 2), ("beyond", 9), ("high", 1), ("below", 0)]:
         queue.push(waiting(name, priority))
     assert drained(queue) == ["high", "below", "low", "beyond"]
@@ -61,7 +67,7 @@ def test_a_call_that_is_done_counts_no_more_and_is_not_handed_out() -> None:
     for call in calls:
         queue.push(call)
     calls[0].leave()
-    queue.discard()
+    queue.discard(calls[0])
     assert (len(queue), queue.oldest_at) == (2, 2.0)
     assert drained(queue) == ["b", "c"]
 
@@ -76,7 +82,7 @@ def test_a_call_that_ends_behind_its_back_is_noticed_once() -> None:
 
 
 def test_what_is_oldest_and_what_is_due_first_are_known_at_every_moment() -> None:
-    queue = CallQueue(due, num_levels=2)
+    queue = CallQueue(due, levels=levels(2))
     assert (queue.oldest_at, queue.earliest_due) == (math.inf, math.inf)
     queue.push(waiting("a", 2, at=1.0, deadline=50.0))
     queue.push(waiting("b", 1, at=2.0, deadline=9.0))
@@ -95,7 +101,7 @@ def test_calls_that_left_do_not_pile_up() -> None:
         gone = waiting("gone")
         queue.push(gone)
         gone.leave()
-        queue.discard()
+        queue.discard(gone)
     assert len(queue) == 1
     assert len(queue._heap) < 20
     assert drained(queue) == ["stays"]
@@ -103,7 +109,7 @@ def test_calls_that_left_do_not_pile_up() -> None:
 
 @given(st.lists(st.one_of(st.tuples(st.just("push"), st.integers(1, 4)), st.just(("pop", 0)), st.just(("leave", 0)))))
 def test_it_agrees_with_a_sorted_list(steps: list[tuple[str, int]]) -> None:
-    queue, model = CallQueue(due, num_levels=3), []
+    queue, model = CallQueue(due, levels=levels(3)), []
     for at, (step, priority) in enumerate(steps):
         if step == "push":
             call = waiting(str(at), priority, at=float(at), deadline=1000.0 - at)
@@ -115,7 +121,7 @@ def test_it_agrees_with_a_sorted_list(steps: list[tuple[str, int]]) -> None:
         elif model:
             gone = model.pop(len(model) // 2)[-1]
             gone.leave()
-            queue.discard()
+            queue.discard(gone)
         assert len(queue) == len(model)
         assert queue.oldest_at == min((c.queued_at for *_, c in model), default=math.inf)
         assert queue.earliest_due == min((c.deadline for *_, c in model), default=math.inf)

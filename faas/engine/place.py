@@ -1,0 +1,36 @@
+"""One of the executors of an engine, and the batch that runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from faas.engine.executor import Executor
+from faas.messages import Call
+
+
+class Place:
+    """Where one batch at a time runs: `calls`, since `since`. An engine has one for each of its instances."""
+
+    __slots__ = ("asked", "calls", "executor", "granted", "since")
+
+    def __init__(self, executor: Executor, granted: Callable[[Place], None]) -> None:
+        self.executor = executor
+        self.calls: list[Call] = []
+        self.since = 0.0
+        self.asked = False
+        self.granted = lambda: granted(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it neither runs anything nor has asked for the right to."""
+        return not (self.calls or self.asked)
+
+    @property
+    def num_items(self) -> int:
+        """How many items run here, those included whose callers have left."""
+        return sum(call.num_rows for call in self.calls)
+
+    def ask(self) -> None:
+        """Ask for the right to run a batch."""
+        self.asked = True
+        self.executor.lease.request(self.granted)
