@@ -1,4 +1,4 @@
-"""One instance: its state, the model thread, an engine for each endpoint, and what it counts."""
+"""One instance: its state, or several versions of it, the model thread, the engines, and what it counts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from faas.clock import Clock, monotonic
-from faas.engine.engine import Engine, make_engine
+from faas.engine.assembly import Shared
+from faas.engine.engine import Engine
+from faas.engine.servable import Servable
 from faas.engine.thread import ModelThread
-from faas.engine.work import Work
-from faas.errors import SchemaMismatch, SettingError, StartFailed, Unavailable
-from faas.function import Endpoint, Function
+from faas.errors import StartFailed, Unavailable
+from faas.function import Function
 from faas.handler import Handler
-from faas.messages import Call, Context
 from faas.metrics import Metrics
-from faas.training import in_training
 
 State = Literal["starting", "ready", "draining", "failed"]
 
@@ -56,6 +55,7 @@ class Runtime:
         self.thread = ModelThread(f"model {function.name}")
         self.engines: dict[str, Engine] = {}
         self.metrics = _metrics(function, version, clock)
+        self._servable = Servable(handler, Shared(function, self.thread, clock, self.metrics), version)
         self._state: State = "starting"
         self._on_recycle: Callable[[], None] | None = None
         self._num_calls_left: int | None = None
@@ -105,9 +105,7 @@ class Runtime:
         try:
             async with limit:
                 await self._load(load)
-                await self._make_engines()
-                if warm_up:
-                    await self._warm_up()
+                await self._open(warm_up)
         except Exception as error:
             if limit.expired():
                 said = f"it took longer than startup_timeout_s={limit_s:g}; it was at:\n{self.thread.stack()}"
@@ -192,58 +190,15 @@ class Runtime:
         self._loaded = True
         if not self.phases.keys() & {"setup", "thaw"}:
             self.phases["setup"] = self.clock() - began
-        if not self.function.spec.grad:
-            for name in in_training(self.handler.method(self.function.main)):
-                logger.warning("%s is in training mode, so its answers vary: call .eval() in setup()", name)
 
-    async def _make_engines(self) -> None:
-        spec, limits = self.function.spec, self.function.limits
-        for endpoint in self.function.endpoints:
-            signature = endpoint.signature
-            work = Work(
-                self.handler.method(endpoint),
-                signature.kind,
-                batched=signature.batched,
-                context=signature.context,
-                grad=spec.grad,
-                collate=signature.collate(),
-            )
-            engine = make_engine(
-                work,
-                batching=spec.batching,
-                max_inputs=limits.max_inputs,
-                max_queue=limits.max_queue,
-                thread=self.thread,
-                clock=self.clock,
-                observer=self.metrics,
-            )
-            await engine.start()
-            self.engines[endpoint.path] = engine
-        self.metrics.queue_depth = lambda: sum(engine.num_queued for engine in self.engines.values())
-
-    async def _warm_up(self) -> None:
-        """Run the example inputs, all at once where they can be batched, and drop the answers."""
-        examples = self.function.spec.warmup
-        if not examples:
-            return
-        began = self.clock()
-        main = self.function.main
-        inputs = [_example(main, number, example) for number, example in enumerate(examples)]
-        if main.signature.batched:
-            await asyncio.gather(*(self._warm(main, one) for one in inputs))
-        else:
-            for one in inputs:
-                await self._warm(main, one)
-        self.phases["warmup"] = self.clock() - began
-
-    async def _warm(self, endpoint: Endpoint, kwargs: dict[str, Any]) -> None:
-        call = Call(kwargs, Context("warmup", model_version=self.version, clock=self.clock))
-        self.engines[endpoint.path].submit(call)
-        try:
-            async for _ in call.events():
-                pass
-        finally:
-            call.leave()
+    async def _open(self, warm_up: bool) -> None:
+        await self._servable.open()
+        self.engines = self._servable.engines
+        self.metrics.queue_depth = lambda: self._servable.num_queued
+        if warm_up and self.function.spec.warmup:
+            began = self.clock()
+            await self._servable.warm_up()
+            self.phases["warmup"] = self.clock() - began
 
 
 def _metrics(function: Function, version: str, clock: Clock) -> Metrics:
@@ -251,13 +206,6 @@ def _metrics(function: Function, version: str, clock: Clock) -> Metrics:
     slo_ms = batching.slo_ms if batching is not None else None
     slo_s = slo_ms / 1000.0 if slo_ms is not None else None
     return Metrics(function.name, version, slo_s=slo_s, num_gpus=function.spec.resources.num_gpus, clock=clock)
-
-
-def _example(endpoint: Endpoint, number: int, example: Any) -> dict[str, Any]:
-    try:
-        return endpoint.signature.convert(example)
-    except SchemaMismatch as error:
-        raise SettingError(f"warmup[{number}] does not fit {endpoint.method}: {error} (at {error.field})") from None
 
 
 def _last_lines(error: BaseException) -> str:
