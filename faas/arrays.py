@@ -152,6 +152,33 @@ def stack(library: str, items: list[Any]) -> Any:
     return sys.modules["numpy"].stack(items)
 
 
+def concatenate(library: str, items: list[Any], num_extra: int = 0) -> Any:
+    """Join arrays on their first axis, with `num_extra` copies of the last row at the end.
+
+    Raises:
+        ValueError: their further axes differ.
+    """
+    home = sys.modules[library]
+    whole = items + [items[-1][-1:]] * num_extra
+    return home.cat(whole) if library == "torch" else home.concatenate(whole)
+
+
+def fill(library: str, items: list[Any], length: int, value: float, *, left: bool) -> Any:
+    """Join arrays of at most `length` on a new first axis, each filled up with `value`, on the left or on the right."""
+    home, first = sys.modules[library], items[0]
+    joined = home.full((len(items), length, *first.shape[1:]), value, dtype=first.dtype)
+    for row, item in zip(joined, items, strict=True):
+        num = len(item)
+        row[length - num if left else 0 : length if left else num] = item
+    return joined
+
+
+def array_of(library: str, values: list[Any]) -> Any:
+    """Return an array of that library with the numbers of a nested list."""
+    home = sys.modules[library]
+    return home.tensor(values) if library == "torch" else home.asarray(values)
+
+
 def to_plain(value: Any) -> Any:
     """Return what JSON knows for an array, a tensor or a library's scalar; NotImplemented for anything else."""
     root = type(value).__module__.partition(".")[0]

@@ -92,7 +92,8 @@ class Function:
         """The concurrency of an instance: as set, else derived from the batching and the kind of the handler."""
         spec = self.spec
         if spec.batching is not None:
-            target, most = spec.batching.max_batch_size, 2 * spec.batching.max_batch_size
+            target = spec.batching.instances * spec.batching.max_batch_size
+            most = target + spec.batching.max_batch_size
         elif all(e.signature.kind.startswith("async") for e in self.endpoints):
             target, most = 70, 100
         else:
@@ -152,7 +153,7 @@ class Function:
         """
         refuse_unknown("with_options", settings, _SETTINGS)
         merged = {name: getattr(self.spec, name) for name in _SETTINGS} | settings
-        return _make(self.user, merged, {})
+        return make(self.user, merged)
 
     def _client(self) -> Any:
         from faas.client import FunctionClient  # httpx is slow to import, and a server has no use for it
@@ -202,11 +203,17 @@ def inference_function(user: Any = None, /, **settings: Any) -> Any:
     refuse_unknown("inference_function", settings, _SETTINGS)
     scope = sys._getframe(1).f_locals
     if user is None:
-        return lambda decorated: _make(decorated, settings, scope)
-    return _make(user, settings, scope)
+        return lambda decorated: make(decorated, settings, scope)
+    return make(user, settings, scope)
 
 
-def _make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any]) -> Function:
+def make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any] | None = None) -> Function:
+    """Return the function that decorating `user` makes; `scope` holds names that its annotations may use.
+
+    Raises:
+        SettingError: as the decorator does.
+    """
+    scope = scope or {}
     if isinstance(user, Function) or not (inspect.isclass(user) or inspect.isfunction(user)):
         raise SettingError(f"inference_function decorates a function or a class, once; this is {user!r}")
     given = dict(settings)
@@ -259,5 +266,21 @@ def _methods(user: type) -> dict[str, Callable[..., Any]]:
 
 def _endpoint(path: str, method: Callable[..., Any], spec: FunctionSpec, scope: Mapping[str, Any]) -> Endpoint:
     example = spec.warmup[0] if spec.warmup else None
-    signature = Signature.of(method, batched=spec.batching is not None, example=example, scope=scope)
+    batching = spec.batching
+    signature = Signature.of(
+        method,
+        batched=batching is not None,
+        rows=batching is not None and batching.rows,
+        pad=batching.padding if batching is not None else None,
+        example=example,
+        scope=scope,
+    )
+    if batching is not None and signature.streams:
+        _check_streams(method.__qualname__, batching)
     return Endpoint(path, method.__name__, signature)
+
+
+def _check_streams(title: str, batching: Batching) -> None:
+    for setting in ("rows", "preserve_order"):
+        if getattr(batching, setting):
+            raise SettingError(f"{title} is a generator, and Batching({setting}=True) is for answers in one piece")

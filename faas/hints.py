@@ -66,6 +66,25 @@ def item_type(hint: Any) -> tuple[Any, str | None]:
     return arrays.array_type(library, array.item() if array is not None else None), library
 
 
+def rows_type(hint: Any) -> tuple[Any, str | None]:
+    """Return what `item_type` does, of an item that is a piece of such a batch: several rows of it."""
+    item, library = item_type(hint)
+    if item is None:
+        return None, None
+    return (list[item], None) if library is None else (arrays.array_type(library, declared_array(hint)), library)
+
+
+def is_numbers(kind: Any) -> bool:
+    """Tell whether `kind` is a list of numbers, or of lists of them."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return is_numbers(args[0])
+    if origin not in (list, Sequence) or not args:
+        return False
+    inner = get_args(args[0]) if get_origin(args[0]) in (Union, types.UnionType) else args
+    return all(one in (int, float, bool) for one in inner) or is_numbers(args[0])
+
+
 def declared_array(hint: Any) -> Array | None:
     """Return the `Array` that an `Annotated` hint carries."""
     return (
@@ -99,7 +118,7 @@ def adapted(hint: Any) -> Any:
     return hint
 
 
-def return_type(hint: Any, kind: Kind, batched: bool) -> Any:
+def return_type(hint: Any, kind: Kind, batched: bool, *, rows: bool = False) -> Any:
     """Return the type of one caller's answer, or of one event where the handler streams."""
     origin, args = get_origin(hint), get_args(hint)
     if kind in ("generator", "async_generator") and origin in _STREAM_ORIGINS and args:
@@ -108,7 +127,9 @@ def return_type(hint: Any, kind: Kind, batched: bool) -> Any:
         hint = None
     if not batched:
         return adapted(hint)
-    item, _ = item_type(hint) if hint is not None else (Any, None)
+    item, library = item_type(hint) if hint is not None else (Any, None)
+    if rows and item is not None:
+        return adapted(hint) if library is not None else list[adapted(item)]  # type: ignore[misc]
     return Any if item is None else adapted(item)
 
 

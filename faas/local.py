@@ -6,10 +6,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faas.errors import HandlerError
+from faas.engine.forms import work_of
+from faas.engine.outcomes import Raised, slots
+from faas.engine.work import Work
 from faas.function import Endpoint, Function
 from faas.handler import Handler
-from faas.messages import END, Context
+from faas.messages import END, Call, Context
 
 
 class Local:
@@ -44,55 +46,74 @@ def call_one(handler: Handler, endpoint: Endpoint, kwargs: Mapping[str, Any]) ->
         HandlerError: a batched handler did not answer one item with one answer.
         Exception: whatever the handler raises, or returns in the item's slot.
     """
-    signature = endpoint.signature
-    if signature.batched:
-        return _UNBATCHED[signature.kind](call_batch(handler, endpoint, [kwargs]))
-    given = dict(kwargs)
-    if signature.context is not None:
-        given[signature.context] = Context("local")
-    return handler.method(endpoint)(**given)
+    work = work_of(handler, endpoint)
+    calls = _calls(work, [kwargs])
+    returned = _call(work, calls)
+    if not work.batched:
+        return returned
+
+    def only(answers: Any) -> Any:
+        value = _slots(work, answers, calls)[0]
+        if isinstance(value, Raised):
+            raise value.error
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    return _UNBATCHED[work.kind](returned, only)
 
 
 def call_batch(handler: Handler, endpoint: Endpoint, items: Sequence[Mapping[str, Any]]) -> Any:
     """Call a batched handler that has been set up with a batch, and return what it returns. Raises what it raises."""
-    signature = endpoint.signature
-    collate = signature.collate()
-    given = {name: collate.get(name, list)([item[name] for item in items]) for name in items[0]}
-    if signature.context is not None:
-        given[signature.context] = [Context("local") for _ in items]
-    return handler.method(endpoint)(**given)
+    work = work_of(handler, endpoint)
+    return _call(work, _calls(work, items))
 
 
-def _only(answers: Any) -> Any:
-    held = list(answers)
-    if len(held) != 1:
-        raise HandlerError(f"the handler answered {len(held)} items, 1 was given")
-    if isinstance(held[0], BaseException):
-        raise held[0]
-    return held[0]
+def _calls(work: Work, items: Sequence[Mapping[str, Any]]) -> list[Call]:
+    calls = [Call(dict(item), Context("local")) for item in items]
+    for call in calls:
+        call.num_rows = work.form.count(call.kwargs)
+    return calls
 
 
-async def _only_later(answers: Any) -> Any:
-    return _only(await answers)
+def _call(work: Work, calls: list[Call]) -> Any:
+    return work.call(**work.arguments(calls, sum(call.num_rows for call in calls)))
 
 
-def _only_each(steps: Iterator[Any]) -> Iterator[Any]:
+def _slots(work: Work, answers: Any, calls: list[Call]) -> list[Any]:
+    if work.streams:
+        return slots(answers, len(calls), work.title)
+    return work.values(answers, calls, sum(call.num_rows for call in calls))
+
+
+Only = Callable[[Any], Any]
+
+
+def _only(answers: Any, only: Only) -> Any:
+    return only(answers)
+
+
+async def _only_later(answers: Any, only: Only) -> Any:
+    return only(await answers)
+
+
+def _only_each(steps: Iterator[Any], only: Only) -> Iterator[Any]:
     for step in steps:
-        value = _only(step)
+        value = only(step)
         if value is END:
             return
         yield value
 
 
-async def _only_each_later(steps: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _only_each_later(steps: AsyncIterator[Any], only: Only) -> AsyncIterator[Any]:
     async for step in steps:
-        value = _only(step)
+        value = only(step)
         if value is END:
             return
         yield value
 
 
-_UNBATCHED: dict[str, Callable[[Any], Any]] = {
+_UNBATCHED: dict[str, Callable[[Any, Only], Any]] = {
     "plain": _only,
     "async": _only_later,
     "generator": _only_each,

@@ -15,9 +15,11 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from faas import arrays, codec, hints, names, strict
+from faas.arrays import Array
 from faas.errors import SchemaMismatch, SettingError
 from faas.hints import Kind
 from faas.messages import Context
+from faas.spec import Pad
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Signature:
     """The schema of one endpoint.
 
     `context` is the name of the parameter that receives the call's `Context` (a list of them in a batched function).
+    `told` are the parameters that are told of padding, with the library of their arrays, None for lists.
     `returns` is the type of one caller's answer, or of one event where the handler streams.
     """
 
@@ -50,6 +53,7 @@ class Signature:
     kind: Kind
     batched: bool
     context: str | None = None
+    told: Mapping[str, str | None] = field(default_factory=dict)
     _body: Any = field(default=None, repr=False, compare=False)
     _check: strict.Check | None = field(default=None, repr=False, compare=False)
     _bare: Any = field(default=None, repr=False, compare=False)
@@ -60,18 +64,21 @@ class Signature:
         fn: Callable[..., Any],
         *,
         batched: bool,
+        rows: bool = False,
+        pad: Pad | None = None,
         example: Any = None,
         scope: Mapping[str, Any] | None = None,
     ) -> Signature:
         """Read the signature of `fn` (bound, or a plain function).
 
+        With `rows` a caller sends several rows of what a batched function takes; with `pad` items may differ in length.
         `example` is one caller's input, which gives bare arrays their element type and shape; `scope` holds names that
         the annotations may use beside the module's.
 
         Raises:
             SettingError: an annotation cannot be read, or does not suit a batched function.
         """
-        return _read(fn, batched, example, scope or {})
+        return _read(fn, _Reading(batched, rows, pad, example), scope or {})
 
     @property
     def streams(self) -> bool:
@@ -165,7 +172,16 @@ class Signature:
 
     def collate(self) -> dict[str, Callable[[list[Any]], Any]]:
         """Return, for each parameter that is an array, how a batch's items are stacked."""
-        return {p.name: _stacker(p.library) for p in self.parameters if p.library is not None}
+        return {name: _stacker(library) for name, library in self.libraries().items()}
+
+    def libraries(self) -> dict[str, str]:
+        """Return the library of each parameter that is an array of a batch."""
+        return {p.name: p.library for p in self.parameters if p.library is not None}
+
+    def padded(self) -> dict[str, str | None]:
+        """Return the library, None for lists, of each parameter that may be padded, and of those that are told of it."""
+        found = {p.name: p.library for p in self.parameters if p.library is not None or hints.is_numbers(p.type)}
+        return {**found, **self.told}
 
     def schemas(
         self, ref_template: str = "#/components/schemas/{name}"
@@ -194,16 +210,35 @@ class Signature:
         return {p.name: getattr(found, p.name) for p in self.parameters}
 
 
-def _read(fn: Callable[..., Any], batched: bool, example: Any, scope: Mapping[str, Any]) -> Signature:
+@dataclass(frozen=True)
+class _Reading:
+    """How a signature is to be read."""
+
+    batched: bool
+    rows: bool
+    pad: Pad | None
+    example: Any
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        return self.pad.names if self.pad is not None else ()
+
+
+def _read(fn: Callable[..., Any], reading: _Reading, scope: Mapping[str, Any]) -> Signature:
     found = hints.read(fn, scope)
+    batched = reading.batched
     context: str | None = None
     parameters: list[Parameter] = []
+    told: dict[str, str | None] = {}
     for parameter in inspect.signature(fn).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise SettingError(
                 f"{hints.title(fn)}: parameter {parameter} cannot be a field of a body; name each one plainly"
             )
         hint = found.get(parameter.name, Any)
+        if parameter.name in reading.told:
+            told[parameter.name] = hints.library_of(hint)
+            continue
         if hint is Context or (get_origin(hint) is list and get_args(hint) == (Context,)):
             if batched != (hint is not Context):
                 wanted = "list[Context]" if batched else "Context"
@@ -212,11 +247,30 @@ def _read(fn: Callable[..., Any], batched: bool, example: Any, scope: Mapping[st
                 )
             context = parameter.name
             continue
-        parameters.append(_parameter(fn, parameter, hint, batched))
-    parameters = [_with_example(p, example, single=len(parameters) == 1) for p in parameters]
+        parameters.append(_parameter(fn, parameter, hint, reading))
+    parameters = [_with_example(p, reading, single=len(parameters) == 1) for p in parameters]
     kind = hints.kind_of(fn)
-    returns = hints.return_type(found.get("return", Any), kind, batched)
-    return _compiled(Signature(tuple(parameters), returns, kind, batched, context), hints.title(fn))
+    returns = hints.return_type(found.get("return", Any), kind, batched, rows=reading.rows)
+    signature = Signature(tuple(parameters), returns, kind, batched, context, told)
+    if reading.pad is not None:
+        _check_padding(signature, reading.pad, hints.title(fn))
+    return _compiled(signature, hints.title(fn))
+
+
+def _check_padding(signature: Signature, pad: Pad, title: str) -> None:
+    known = [p.name for p in signature.parameters] + list(signature.told)
+    for field_name in ("mask", "lengths"):
+        name = getattr(pad, field_name)
+        if name is not None and name not in signature.told:
+            raise SettingError(
+                f"{title}: Pad({field_name}={name!r}) names no parameter of it{names.suggestion(name, known)}; "
+                f"it has: {', '.join(known)}"
+            )
+    if pad.collate is None and not signature.padded().keys() - signature.told.keys():
+        raise SettingError(
+            f"{title}: with pad= a parameter must be an array, or a list of lists of numbers (list[list[int]]); "
+            f"it has: {', '.join(known)}"
+        )
 
 
 def _compiled(signature: Signature, name: str) -> Signature:
@@ -270,8 +324,12 @@ def _nested_check(parameters: Sequence[Parameter]) -> strict.Check | None:
     return check
 
 
-def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any, batched: bool) -> Parameter:
-    item, library = hints.item_type(hint) if batched else (hints.adapted(hint), hints.library_of(hint))
+def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any, reading: _Reading) -> Parameter:
+    batched = reading.batched
+    if batched:
+        item, library = hints.rows_type(hint) if reading.rows else hints.item_type(hint)
+    else:
+        item, library = hints.adapted(hint), hints.library_of(hint)
     if item is None:
         raise SettingError(
             f"{hints.title(fn)}: with batching= the parameter {parameter.name} receives all items of a batch: "
@@ -282,8 +340,8 @@ def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any, 
     return Parameter(parameter.name, item, required, default, item is bytes, library if batched else None)
 
 
-def _with_example(parameter: Parameter, example: Any, *, single: bool) -> Parameter:
-    kind = parameter.type
+def _with_example(parameter: Parameter, reading: _Reading, *, single: bool) -> Parameter:
+    kind, example = parameter.type, reading.example
     if example is None or not arrays.is_array_type(kind) or kind.array is not None:
         return parameter
     held = example
@@ -294,6 +352,8 @@ def _with_example(parameter: Parameter, example: Any, *, single: bool) -> Parame
     array = arrays.example_array(kind.library, held)
     if array is None:
         return parameter
+    if array.shape and (reading.rows or reading.pad is not None):
+        array = Array(array.dtype, (None, *array.shape[1:]))
     adapted = arrays.array_type(kind.library, array)
     return Parameter(parameter.name, adapted, parameter.required, parameter.default, False, parameter.library)
 

@@ -105,7 +105,7 @@ def test_a_batched_handler_that_answers_too_few_items_is_told_so():
     def none(xs: list[int]) -> list[int]:
         return []
 
-    with pytest.raises(HandlerError, match="answered 0 items, 1 was given"):
+    with pytest.raises(HandlerError, match="gave 0 values for 1 item"):
         none(1)
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from faas.clock import Clock
 from faas.engine.engine import Engine, make_engine
+from faas.engine.forms import work_of
 from faas.engine.observer import Observer
 from faas.engine.thread import ModelThread
-from faas.engine.work import Work
 from faas.function import Endpoint, Function
 from faas.handler import Handler
 
@@ -37,17 +37,4 @@ def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: s
         thread=shared.thread,
         clock=shared.clock,
         observer=shared.observer,
-    )
-
-
-def work_of(handler: Handler, endpoint: Endpoint) -> Work:
-    """Return what an engine runs for an endpoint of a handler that has its state."""
-    signature = endpoint.signature
-    return Work(
-        handler.method(endpoint),
-        signature.kind,
-        batched=signature.batched,
-        context=signature.context,
-        grad=handler.function.spec.grad,
-        collate=signature.collate(),
     )

@@ -43,8 +43,9 @@ class Report:
 
     `queued_s` is the sum over its items. `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time
     there (0.0 on the event loop, where it would be others' too). `runs` are size and seconds of each run that went
-    well (streams count as one); `num_runs` counts those that raised as well. `pending` are the outcomes that still
-    have to be handed to their calls.
+    well (streams count as one); `num_runs` counts those that raised as well. `exhausted_at` is the size of the smallest
+    run that ran out of memory, 0 where none did. `pending` are the outcomes that still have to be handed to their
+    calls.
     """
 
     num_items: int
@@ -52,6 +53,7 @@ class Report:
     exec_s: float = 0.0
     cpu_s: float = 0.0
     num_runs: int = 0
+    exhausted_at: int = 0
     runs: list[tuple[int, float]] = field(default_factory=list)
     pending: list[Attempt] = field(default_factory=list)
 
@@ -162,20 +164,18 @@ class Batch:
             return None
         if self._report.pending:
             await self._hands.answer(self._take_pending())
-        num_items = self._shape.padded(len(calls))
-        padded = calls + calls[-1:] * (num_items - len(calls))
+        num_items = self._shape.padded(sum(call.num_rows for call in calls))
         set_gradients(self._work.grad)
         started_at = self._clock()
         self._began_at = self._began_at or started_at
         self._report.num_runs += 1
         try:
-            returned = await self._hands.call(self._work.arguments(padded))
+            returned = await self._hands.call(self._work.arguments(calls, num_items))
             first = await self._hands.step(returned) if self._work.streams else None
         except BaseException as error:
             if self._hands.stopped(error):
                 raise
-            if isolation.out_of_memory(error):
-                traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
+            self._note_memory(error, num_items)
             return as_raised(error)
         ended_at = self._clock()
         self._report.runs.append((num_items, ended_at - started_at))
@@ -184,7 +184,7 @@ class Batch:
             self._streams.append(stream)
             await self._take(stream, first)
         else:
-            values = self._values(returned, num_items)[: len(calls)]
+            values = self._values(returned, calls, num_items)
             self._report.pending.append(Attempt(calls, values, started_at, ended_at))
         return None
 
@@ -202,6 +202,7 @@ class Batch:
         except BaseException as error:
             if self._hands.stopped(error):
                 raise
+            self._note_memory(error, stream.num_slots)
             value = [Raised(shared(error, len(readers), self._work.title)) for _ in range(stream.num_slots)]
             await self._deliver(stream, value)
         else:
@@ -210,7 +211,7 @@ class Batch:
     async def _take(self, stream: _Stream, value: Any) -> None:
         """Hand on what one step gave. A generator that is through ends what is still open."""
         over = value is EXHAUSTED
-        await self._deliver(stream, [END] * stream.num_slots if over else self._values(value, stream.num_slots))
+        await self._deliver(stream, [END] * stream.num_slots if over else self._step_values(value, stream.num_slots))
 
     async def _deliver(self, stream: _Stream, values: Sequence[Any]) -> None:
         readers = stream.readers()
@@ -225,13 +226,28 @@ class Batch:
         pending, self._report.pending = self._report.pending, []
         return pending
 
-    def _values(self, returned: Any, num_items: int) -> list[Any]:
+    def _note_memory(self, error: BaseException, num_items: int) -> None:
+        if isolation.out_of_memory(error):
+            traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
+            self._report.exhausted_at = min(num_items, self._report.exhausted_at or num_items)
+
+    def _values(self, returned: Any, calls: Sequence[Call], num_items: int) -> list[Any]:
+        try:
+            return self._work.values(returned, calls, num_items)
+        except HandlerError as error:
+            return _each(error, len(calls))
+
+    def _step_values(self, returned: Any, num_slots: int) -> list[Any]:
         if not self._work.batched:
             return [returned]
         try:
-            return slots(returned, num_items, self._work.title)
+            return slots(returned, num_slots, self._work.title)
         except HandlerError as error:
-            return [Raised(HandlerError(said(error))) for _ in range(num_items)]
+            return _each(error, num_slots)
+
+
+def _each(error: HandlerError, num: int) -> list[Any]:
+    return [Raised(HandlerError(said(error))) for _ in range(num)]
 
 
 def _ends(value: Any) -> bool:

@@ -128,7 +128,7 @@ class OnLoop:
 
 
 def _report(calls: list[Call]) -> Report:
-    return Report(len(calls), sum(call.picked_at - call.queued_at for call in calls))
+    return Report(sum(call.num_rows for call in calls), sum(call.picked_at - call.queued_at for call in calls))
 
 
 def _complete(coroutine: Coroutine[Any, Any, None]) -> None:

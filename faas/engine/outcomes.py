@@ -36,9 +36,10 @@ class Attempt:
 
 def settle(attempt: Attempt) -> None:
     """End each call with the value of its slot."""
+    num_items = sum(call.num_rows for call in attempt.calls)
     for call, value in zip(attempt.calls, attempt.values, strict=True):
         if not call.done:
-            _stamp(call, attempt)
+            call.started_at, call.ended_at, call.batch_size = attempt.started_at, attempt.ended_at, num_items
             end(call, value)
 
 
@@ -57,10 +58,6 @@ def advance(step: Attempt) -> None:
             end(call, value)
         else:
             call.put(value)
-
-
-def _stamp(call: Call, attempt: Attempt) -> None:
-    call.started_at, call.ended_at, call.batch_size = attempt.started_at, attempt.ended_at, len(attempt.calls)
 
 
 def end(call: Call, value: Any) -> None:

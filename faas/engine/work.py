@@ -5,10 +5,87 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
+from faas.engine.outcomes import slots
 from faas.hints import Kind
 from faas.messages import Call
+
+
+class Form(Protocol):
+    """How the items of a batch become the handler's arguments, and what it returns their answers.
+
+    `num_items` is what the handler is called with: what the calls count for, and copies of the last to fill up.
+    `joins_all` says that items are joined whatever their keys.
+    """
+
+    joins_all: bool
+
+    def count(self, kwargs: Mapping[str, Any]) -> int:
+        """Return what an item counts for in a batch.
+
+        Raises:
+            BadInput: it cannot be part of one; says why.
+        """
+        ...
+
+    def key(self, kwargs: Mapping[str, Any]) -> Hashable:
+        """Return what items must have in common to be joined."""
+        ...
+
+    def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
+        """Return the handler's arguments, without contexts."""
+        ...
+
+    def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
+        """Return one of `values`, which are the calls', for each item."""
+        ...
+
+    def values(self, returned: Any, calls: Sequence[Call], num_items: int, title: str) -> list[Any]:
+        """Return the calls' answers.
+
+        Raises:
+            HandlerError: the handler returned something of another kind or length.
+        """
+        ...
+
+
+class Stacked:
+    """The form of items that are elements of the handler's lists, and of its arrays' first axis.
+
+    `collate` maps a body parameter to what makes its argument of the batch's items; without an entry it is the list
+    itself.
+    """
+
+    def __init__(self, collate: Mapping[str, Callable[[list[Any]], Any]] | None = None) -> None:
+        self._collate = collate or {}
+        self.joins_all = not self._collate
+
+    def count(self, kwargs: Mapping[str, Any]) -> int:
+        """See `Form`."""
+        return 1
+
+    def key(self, kwargs: Mapping[str, Any]) -> Hashable:
+        """See `Form`. Arrays of one shape and element type for each parameter that is collated."""
+        return tuple(form_of_array(kwargs.get(name)) for name in self._collate)
+
+    def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
+        """See `Form`."""
+        if num_items > len(calls):
+            calls = [*calls, *calls[-1:] * (num_items - len(calls))]
+        arguments = columns(calls)
+        for name, collate in self._collate.items():
+            if name in arguments:
+                arguments[name] = collate(arguments[name])
+        return arguments
+
+    def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
+        """See `Form`."""
+        return [*values, *values[-1:] * (num_items - len(values))]
+
+    def values(self, returned: Any, calls: Sequence[Call], num_items: int, title: str) -> list[Any]:
+        """See `Form`."""
+        return slots(returned, num_items, title)[: len(calls)]
 
 
 @dataclass(frozen=True)
@@ -16,8 +93,7 @@ class Work:
     """One endpoint of a handler that has been set up.
 
     `call` is the bound callable. `context` names the parameter that receives the `Context`, a list of them where
-    `batched`. `grad` leaves torch's gradients on. `collate` maps a body parameter to what makes its argument of the
-    batch's items; without an entry it is the list itself.
+    `batched`. `grad` leaves torch's gradients on. `form` is that of the items of a batch.
     """
 
     call: Callable[..., Any]
@@ -25,7 +101,7 @@ class Work:
     batched: bool = False
     context: str | None = None
     grad: bool = False
-    collate: Mapping[str, Callable[[list[Any]], Any]] = field(default_factory=dict)
+    form: Form = field(default_factory=Stacked)
 
     @cached_property
     def title(self) -> str:
@@ -42,29 +118,40 @@ class Work:
         """Whether an answer is a stream of events."""
         return self.kind in ("generator", "async_generator")
 
-    def arguments(self, calls: Sequence[Call]) -> dict[str, Any]:
-        """Return the keyword arguments for `calls`; exactly one call where the work is not batched."""
+    def arguments(self, calls: Sequence[Call], num_items: int = 1) -> dict[str, Any]:
+        """Return the keyword arguments for `calls` filled up to `num_items`; one call where the work is not batched."""
         if not self.batched:
             kwargs = calls[0].kwargs
             return kwargs if self.context is None else {**kwargs, self.context: calls[0].context}
-        arguments: dict[str, Any] = {name: [call.kwargs[name] for call in calls] for name in calls[0].kwargs}
-        for name, collate in self.collate.items():
-            if name in arguments:
-                arguments[name] = collate(arguments[name])
+        arguments = self.form.arguments(calls, num_items)
         if self.context is not None:
-            arguments[self.context] = [call.context for call in calls]
+            arguments[self.context] = self.form.spread([call.context for call in calls], calls, num_items)
         return arguments
 
     def alike(self, calls: list[Call]) -> list[list[Call]]:
-        """Split a batch into those that can be collated: arrays of one shape and element type for each parameter."""
-        if not self.collate or len(calls) == 1:
+        """Split a batch into those that can be joined."""
+        if not self.batched or self.form.joins_all or len(calls) == 1:
             return [calls]
         groups: dict[Hashable, list[Call]] = {}
         for call in calls:
-            groups.setdefault(tuple(_form(call.kwargs.get(name)) for name in self.collate), []).append(call)
+            groups.setdefault(self.form.key(call.kwargs), []).append(call)
         return list(groups.values())
 
+    def values(self, returned: Any, calls: Sequence[Call], num_items: int) -> list[Any]:
+        """Return the answers of `calls` out of what the handler returned for `num_items`.
 
-def _form(value: Any) -> Hashable:
+        Raises:
+            HandlerError: it is of another kind or length.
+        """
+        return self.form.values(returned, calls, num_items, self.title) if self.batched else [returned]
+
+
+def columns(calls: Sequence[Call]) -> dict[str, Any]:
+    """Return the values of each parameter as a list."""
+    return {name: [call.kwargs[name] for call in calls] for name in calls[0].kwargs}
+
+
+def form_of_array(value: Any, first_axis: int = 0) -> Hashable:
+    """Return the element type of an array and its shape from `first_axis` on; None for what is no array."""
     shape = getattr(value, "shape", None)
-    return None if shape is None else (tuple(shape), str(getattr(value, "dtype", "")))
+    return None if shape is None else (tuple(shape[first_axis:]), str(getattr(value, "dtype", "")))

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from faas.engine.thread import ModelThread
+from faas.engine.work import Stacked
 from faas.errors import BadInput, CallerGone, DeadlineUnmeetable, SettingError
 from faas.messages import END
 from faas.spec import Batching
@@ -70,8 +71,8 @@ def test_ba_03_the_same_answer_with_batching_on_and_off(run: Run) -> None:
         async with serving(echo) as engine:
             alone = await outcomes(engine, *(call(**given) for given in inputs))
         batching = Batching(max_batch_size=8)
-        for handler, collate in ((echo_batch, {}), (sums, {"x": np.stack})):
-            async with serving(handler, batching=batching, collate=collate) as engine:
+        for handler, form in ((echo_batch, Stacked()), (sums, Stacked({"x": np.stack}))):
+            async with serving(handler, batching=batching, form=form) as engine:
                 assert await outcomes(engine, *(call(**given) for given in inputs)) == alone
                 assert [await outcome(engine, call(**given)) for given in inputs] == alone
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from faas.engine.work import Work
+from faas.engine.work import Stacked, Work
 from faas.messages import Call, Context
 
 
@@ -22,7 +22,7 @@ def test_unbatched_the_arguments_are_the_callers() -> None:
 
 def test_batched_each_parameter_is_a_list_and_so_is_the_context() -> None:
     two = calls("a", "b")
-    assert Work(handler, "plain", batched=True, context="c").arguments(two) == {
+    assert Work(handler, "plain", batched=True, context="c").arguments(two, 2) == {
         "x": ["a", "b"],
         "n": [0, 1],
         "c": [two[0].context, two[1].context],
@@ -30,8 +30,8 @@ def test_batched_each_parameter_is_a_list_and_so_is_the_context() -> None:
 
 
 def test_a_parameter_may_be_collated() -> None:
-    work = Work(handler, "plain", batched=True, collate={"x": np.stack, "absent": np.stack})
-    stacked = work.arguments(calls(np.zeros(3), np.ones(3)))
+    work = Work(handler, "plain", batched=True, form=Stacked({"x": np.stack, "absent": np.stack}))
+    stacked = work.arguments(calls(np.zeros(3), np.ones(3)), 2)
     assert stacked["x"].shape == (2, 3)
     assert stacked["n"] == [0, 1]
 
@@ -39,7 +39,7 @@ def test_a_parameter_may_be_collated() -> None:
 def test_only_what_is_collated_must_be_alike() -> None:
     mixed = calls(np.zeros(2), np.zeros(3), np.ones(2), np.zeros(2, "float32"), [1, 2])
     assert Work(handler, "plain", batched=True).alike(mixed) == [mixed]
-    groups = Work(handler, "plain", batched=True, collate={"x": np.stack}).alike(mixed)
+    groups = Work(handler, "plain", batched=True, form=Stacked({"x": np.stack})).alike(mixed)
     assert groups == [[mixed[0], mixed[2]], [mixed[1]], [mixed[3]], [mixed[4]]]
 
 

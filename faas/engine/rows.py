@@ -1,0 +1,89 @@
+"""Items that carry several rows each: joined on their first axis, and the answers given back by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from faas import arrays
+from faas.engine.outcomes import slots
+from faas.engine.work import columns, form_of_array
+from faas.errors import BadInput
+from faas.messages import Call
+
+
+class Rows:
+    """The form of items with rows: each body parameter is a list or an array that holds one element for each.
+
+    The handler is called with all rows of the batch, and gives one value for each. An exception for one row fails the
+    item. `libraries` names the parameters that are arrays, with their library.
+    """
+
+    def __init__(self, libraries: Mapping[str, str]) -> None:
+        self._libraries = libraries
+        self.joins_all = not libraries
+
+    def count(self, kwargs: Mapping[str, Any]) -> int:
+        """See `Form`. As many as it carries rows; at least one, and the same number in each parameter."""
+        counts = {name: _length(name, value) for name, value in kwargs.items()}
+        if len(set(counts.values())) > 1:
+            told = ", ".join(f"{name} has {num}" for name, num in counts.items())
+            raise BadInput(f"every parameter holds one element for each row; {told}")
+        num = next(iter(counts.values()), 0)
+        if num == 0:
+            raise BadInput("an item holds at least one row; this one has none")
+        return num
+
+    def key(self, kwargs: Mapping[str, Any]) -> Hashable:
+        """See `Form`."""
+        return tuple(form_of_array(kwargs[name], first_axis=1) for name in self._libraries if name in kwargs)
+
+    def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
+        """See `Form`."""
+        num_extra = num_items - sum(call.num_rows for call in calls)
+        arguments = columns(calls)
+        for name, items in arguments.items():
+            library = self._libraries.get(name)
+            if library is not None:
+                arguments[name] = arrays.concatenate(library, items, num_extra)
+            else:
+                arguments[name] = [*chain.from_iterable(items), *items[-1][-1:] * num_extra]
+        return arguments
+
+    def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
+        """See `Form`."""
+        spread = [value for value, call in zip(values, calls, strict=True) for _ in range(call.num_rows)]
+        return spread + spread[-1:] * (num_items - len(spread))
+
+    def values(self, returned: Any, calls: Sequence[Call], num_items: int, title: str) -> list[Any]:
+        """See `Form`."""
+        listed = slots(returned, num_items, title)
+        whole = returned if hasattr(returned, "shape") else listed
+        answers, at = [], 0
+        for call in calls:
+            upto = at + call.num_rows
+            failed = next((value for value in listed[at:upto] if isinstance(value, BaseException)), None)
+            answers.append(failed if failed is not None else whole[at:upto])
+            at = upto
+        return answers
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """Return the answers to the parts of an item as the answer to the whole of it."""
+    first = values[0]
+    library = arrays.library_of(type(first))
+    if library is not None:
+        return arrays.concatenate(library, list(values))
+    return list(chain.from_iterable(values))
+
+
+def parts(kwargs: Mapping[str, Any], num_rows: int, most: int) -> list[dict[str, Any]]:
+    """Split an item into those of at most `most` rows each, in order."""
+    return [{name: value[at : at + most] for name, value in kwargs.items()} for at in range(0, num_rows, most)]
+
+
+def _length(name: str, value: Any) -> int:
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__len__") or getattr(value, "shape", None) == ():
+        raise BadInput(f"{name} holds no rows: send a list with one element for each")
+    return len(value)
