@@ -17,7 +17,10 @@ from faas.spec.versions import Versions
 
 @policy
 class FunctionSpec:
-    """Everything that is set about one function. Made by `inference_function`."""
+    """Everything that is set about one function. Made by `inference_function`.
+
+    `include` names files that travel with the code where it is packed, by patterns relative to the folder of its file.
+    """
 
     name: str
     resources: Resources = Resources()
@@ -26,6 +29,7 @@ class FunctionSpec:
     calls: Calls = Calls()
     snapshot: Snapshot = Snapshot()
     requirements: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
     image: str | None = None
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: tuple[str, ...] = ()
@@ -62,7 +66,7 @@ class FunctionSpec:
         self._check_collections()
 
     def _check_collections(self) -> None:
-        for field in ("requirements", "secrets", "middleware"):
+        for field in ("requirements", "include", "secrets", "middleware"):
             value = getattr(self, field)
             if isinstance(value, str) or not isinstance(value, list | tuple):
                 raise SettingError(f"{field}={value!r}: must be a list")

@@ -1,0 +1,349 @@
+"""Pickling what no file holds: functions and classes of `__main__`, of notebook cells, of functions' bodies.
+
+What a module with a file defines goes by name, since the file travels. What goes by value refers to its module by name
+too: all functions of one module share one set of globals again, which holds what they reach. Code is marshalled, with
+the paths of its files taken out, so that equal code gives equal bytes.
+
+A class is left to cloudpickle, except where its metaclass makes it from a declaration that cloudpickle loses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import dis
+import functools
+import io
+import marshal
+import pickle
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, Final
+
+import cloudpickle
+import msgspec
+from cloudpickle import cloudpickle as internals
+
+from faas.bundle import rebuilt
+from faas.bundle.errors import Unbundleable
+from faas.bundle.rebuilt import MAIN
+from faas.function import Function
+from faas.spec import FunctionSpec
+
+MAX_VALUE_BYTES: Final = 8 << 20
+"""The largest array, tensor or text that travels by value: what is larger is state, and belongs into a snapshot."""
+
+_SETTINGS: Final = tuple(FunctionSpec.__dataclass_fields__)
+_LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
+_STRUCT_META: Final = type(msgspec.Struct)
+
+
+class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Pickles, and afterwards holds what it met.
+
+    codes: the code that goes by value
+    modules: the names of the modules that what is pickled comes from
+    made: the names of modules that are to be made for code that goes by value
+
+    `has_file` tells of a module whether what it defines goes by name.
+    """
+
+    def __init__(self, file: io.BytesIO, has_file: Callable[[str], bool]) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.codes: list[CodeType] = []
+        self.modules: set[str] = set()
+        self.made: dict[str, None] = {}
+        self._files: dict[str, str] = {}
+        self._namespaces: dict[int, str] = {}
+        self._has_file = has_file
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The files that code was compiled from: as Python named them -> as they are named in the bundle."""
+        return self._files
+
+    def persistent_id(self, one: Any) -> None:
+        """Called by pickle for every object: refuse what is too large, note where it comes from."""
+        kind = type(one)
+        self.modules.add(str(kind.__module__))
+        if isinstance(one, type | FunctionType):
+            self.modules.add(str(one.__module__))
+        size = _size(one)
+        if size > MAX_VALUE_BYTES:
+            raise Unbundleable(
+                f"{type(one).__name__} of {size / 1e6:.1f} MB would travel in the code",
+                "load it in setup(), so that the snapshot holds it, or from a file that travels: include=",
+            )
+
+    def reducer_override(self, one: Any) -> Any:
+        """Called by pickle for what is no plain value: how the object is taken apart."""
+        if isinstance(one, Function):
+            return self._function_of_ours(one)
+        if isinstance(one, FunctionType):
+            return NotImplemented if self._goes_by_name(one) else self._function(one)
+        if isinstance(one, type) and not self._goes_by_name(one):
+            return self._class(one)
+        if isinstance(one, ModuleType) and not self._has_file(one.__name__):
+            return self._module(one)
+        reduce = _REDUCERS.get(type(one))
+        if reduce is not None:
+            return reduce(self, one)
+        if type(one).__module__ == "dataclasses":  # marks that are known by their identity alone
+            for name, value in vars(dataclasses).items():
+                if value is one:
+                    return getattr, (dataclasses, name)
+        return super().reducer_override(one)
+
+    def _goes_by_name(self, one: Any) -> bool:
+        """Tell whether a function or class is what its module has under its name, and the module has a file."""
+        module, name = getattr(one, "__module__", None), getattr(one, "__qualname__", "")
+        if not isinstance(module, str) or not self._has_file(module):
+            return isinstance(one, type) and module == "builtins"
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return found is one
+
+    def _function_of_ours(self, function: Function) -> Any:
+        module = str(function.__module__)
+        if self._has_file(module):
+            for name, value in vars(sys.modules[module]).items():
+                if value is function:
+                    return getattr, (sys.modules[module], name)
+        settings = {name: getattr(function.spec, name) for name in _SETTINGS}
+        return rebuilt.faas_function, (), (function.user, settings), None, None, rebuilt.set_faas_function
+
+    def _function(self, function: FunctionType) -> Any:
+        code = function.__code__
+        self.codes.append(code)
+        names = [*_global_names(code), *_annotated_names(function.__annotations__)]
+        module = self._module_of(function)
+        self._place(code.co_filename, module)
+        globals_ = self._globals(module, function.__globals__, names, function)
+        state = {
+            "globals": globals_,
+            "imports": _submodules(code, globals_.values()),
+            "attributes": vars(function),
+            "__defaults__": function.__defaults__,
+            "__kwdefaults__": function.__kwdefaults__,
+            "__annotations__": function.__annotations__,
+            "__qualname__": function.__qualname__,
+            "__module__": function.__module__,
+            "__doc__": function.__doc__,
+        }
+        made = (module, self.marshalled(code), function.__name__, function.__closure__)
+        return rebuilt.function, made, state, None, None, rebuilt.set_function
+
+    def _module_of(self, function: FunctionType) -> str:
+        """Return the name of the module whose globals a function has; globals of no module are given one."""
+        scope = function.__globals__
+        name = str(scope.get("__name__", "nameless"))
+        module = sys.modules.get(name)
+        if module is None or vars(module) is not scope:
+            return self._namespaces.setdefault(id(scope), f"{name}_{len(self._namespaces)}")
+        return name
+
+    def _globals(self, module: str, scope: Mapping[str, Any], names: Iterable[str], one: Any) -> dict[str, Any]:
+        """Return the globals that a function or class has its module hold: none where the module's file does."""
+        if self._has_file(module):
+            return {}
+        self.made[module] = None
+        found = {name: scope[name] for name in dict.fromkeys(names) if name in scope}
+        if scope.get(one.__name__) is one:
+            found[one.__name__] = one
+        return found
+
+    def marshalled(self, code: CodeType) -> bytes:
+        """Return code as bytes, equal for equal code; the paths of its files are those in the bundle."""
+        return marshal.dumps(self._relocated(code), 2)  # 2: what is shared in memory makes no difference
+
+    def _relocated(self, code: CodeType) -> CodeType:
+        consts = tuple(self._relocated(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+        return code.replace(co_consts=consts, co_filename=self._file(code.co_filename))
+
+    def _place(self, filename: str, module: str) -> None:
+        """Settle where the source of a module that was loaded from a file lies in the bundle."""
+        loaded = sys.modules.get(module)
+        if getattr(loaded, "__file__", None) == filename:
+            inner = "/__init__.py" if hasattr(loaded, "__path__") else ".py"
+            self._files.setdefault(filename, f"{module.replace('.', '/')}{inner}")
+
+    def _file(self, filename: str) -> str:
+        if filename.startswith("<") and not filename.startswith("<ipython"):
+            return filename
+        return self._files.setdefault(filename, f"cell_{len(self._files)}.py")
+
+    def _class(self, kind: Any) -> Any:
+        module = str(kind.__module__)
+        scope = vars(sys.modules[module]) if module in sys.modules else {}
+        globals_ = self._globals(module, scope, _annotated_names(vars(kind).get("__annotations__", {})), kind)
+        if typing.is_typeddict(kind):
+            made = (kind.__name__, _declaration(kind, _keys(kind)), bool(kind.__total__))
+            return rebuilt.typed_dict, made, (module, globals_), None, None, rebuilt.set_globals
+        if isinstance(kind, _STRUCT_META):
+            return rebuilt.declared, _struct(kind), (module, globals_), None, None, rebuilt.set_globals
+        maker, args, state, *_ = internals._dynamic_class_reduce(kind)
+        state = (state, module, globals_)
+        return rebuilt.class_, (maker, _untracked(kind, args)), state, None, None, rebuilt.set_class
+
+    def _module(self, module: ModuleType) -> Any:
+        if module.__name__ == MAIN:
+            raise TypeError("refers to the module __main__ itself: import the names that it needs")
+        self.made[module.__name__] = None
+        globals_ = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+        return rebuilt.module, (module.__name__,), (module.__name__, globals_), None, None, rebuilt.set_globals
+
+
+def _untracked(one: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leave out the name by which cloudpickle would take a class for one that it has seen: it is another each time."""
+    tracker = internals._get_or_create_tracker_id(one)
+    return tuple(None if isinstance(arg, str) and arg == tracker else arg for arg in args)
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Give the names that code, and what is defined in it, may look for among globals."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"):
+            yield str(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
+
+
+def _annotated_names(annotations: Mapping[str, Any]) -> Iterator[str]:
+    """Give the names in annotations that are text."""
+    for annotation in annotations.values():
+        if isinstance(annotation, str):
+            with contextlib.suppress(SyntaxError, ValueError):
+                yield from compile(annotation, "<annotation>", "eval").co_names
+
+
+def _submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
+    """Return the loaded modules that code reaches as attributes of packages: nobody else may import them."""
+    names = _attribute_names(code)
+    packages = [f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")]
+    loaded = sorted(name for name in sys.modules if packages and name.startswith(tuple(packages)))
+    return [name for name in loaded if names.issuperset(name.split(".")[1:])]
+
+
+def _attribute_names(code: CodeType) -> set[str]:
+    inner = (_attribute_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _size(one: Any) -> int:
+    """Return the size of what an array, a tensor or a text holds; 0 for all else."""
+    if isinstance(one, str | bytes | bytearray):
+        return len(one)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and isinstance(one, numpy.ndarray):
+        return int(one.nbytes)
+    if torch is not None and isinstance(one, torch.Tensor):
+        return int(one.untyped_storage().nbytes())
+    return 0
+
+
+def _declaration(kind: Any, annotations: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        "__annotations__": annotations,
+    }
+
+
+def _keys(kind: Any) -> dict[str, Any]:
+    """Return the annotations of a TypedDict with optional keys marked as such."""
+    found = {}
+    for key, annotation in kind.__annotations__.items():
+        is_marked = typing.get_origin(annotation) in (typing.Required, typing.NotRequired)
+        optional = key in kind.__optional_keys__ and not is_marked
+        found[key] = typing.NotRequired[annotation] if optional else annotation
+    return found
+
+
+def _struct(kind: Any) -> tuple[Any, ...]:
+    """Return what a msgspec Struct is declared with, for `rebuilt.declared`."""
+    own = vars(kind).get("__annotations__", {})
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    namespace = _declaration(kind, own)
+    for name in own:
+        field = fields.get(name)
+        if field is not None and not field.required:
+            namespace[name] = _default(field)
+    generated = {*vars(msgspec.Struct), *fields, *namespace, "__match_args__", "__weakref__", "__dict__", "__slots__"}
+    namespace |= {
+        name: value
+        for name, value in vars(kind).items()
+        if name not in generated and not name.startswith("__struct_") and not isinstance(value, MemberDescriptorType)
+    }
+    config = kind.__struct_config__
+    options = {name: getattr(config, name) for name in _STRUCT_OPTIONS if hasattr(config, name)}
+    renamed = {
+        field.name: field.encode_name for field in fields.values() if field.name != field.encode_name
+    }
+    if renamed:
+        options["rename"] = renamed
+    return type(kind), kind.__name__, _bases(kind), namespace, options
+
+
+def _default(field: Any) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    return msgspec.field(default_factory=field.default_factory)
+
+
+def _bases(kind: Any) -> tuple[Any, ...]:
+    return tuple(vars(kind).get("__orig_bases__", kind.__bases__))
+
+
+_STRUCT_OPTIONS: Final = (
+    "frozen",
+    "eq",
+    "order",
+    "array_like",
+    "gc",
+    "repr_omit_defaults",
+    "omit_defaults",
+    "forbid_unknown_fields",
+    "weakref",
+    "dict",
+    "cache_hash",
+    "tag",
+    "tag_field",
+)
+
+
+def _reduce_cell(pickler: ByValue, one: CellType) -> Any:
+    try:
+        content = (one.cell_contents,)
+    except ValueError:  # a variable that is not bound yet
+        return rebuilt.cell, ()
+    return rebuilt.cell, (), content, None, None, rebuilt.set_cell
+
+
+def _reduce_type_variable(pickler: ByValue, one: Any) -> Any:
+    maker, args = internals._typevar_reduce(one)
+    return maker, _untracked(one, args) if maker is internals._make_typevar else args
+
+
+def _reduce_lru_cache(pickler: ByValue, one: Any) -> Any:
+    if pickler._goes_by_name(one):
+        return str(one.__qualname__)
+    return rebuilt.lru_cache, (one.__wrapped__, one.cache_parameters())
+
+
+def _refuse_file(pickler: ByValue, one: Any) -> Any:
+    raise TypeError(f"is an open file ({getattr(one, 'name', '')})")
+
+
+_REDUCERS: Final[Mapping[type, Callable[[ByValue, Any], Any]]] = {
+    CellType: _reduce_cell,
+    CodeType: lambda pickler, one: (rebuilt.code, (pickler.marshalled(one),)),
+    functools.cached_property: lambda pickler, one: (rebuilt.cached_property, (one.func, one.attrname, one.__doc__)),
+    _LRU_CACHE: _reduce_lru_cache,
+    typing.TypeVar: _reduce_type_variable,
+    **dict.fromkeys((io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO), _refuse_file),
+}

@@ -1,0 +1,321 @@
+"""A bundle made: what a function reaches found, copied or pickled, said in `bundle.json`, and loaded once elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+from packaging.requirements import Requirement
+
+from faas.bundle import blame, imports, reading, sources, verifying
+from faas.bundle.errors import BadBundle, Unbundleable
+from faas.bundle.manifest import CODE, MANIFEST, PAYLOAD, PREPARATION, SNAPSHOT, Bundle, File
+from faas.bundle.reached import Module, Reached, Walk
+from faas.bundle.rebuilt import MAIN
+from faas.errors import TargetError
+from faas.function import Function
+from faas.preparation import Preparation, distribution_version
+from faas.targets import Target
+from snapshot import libraries
+
+MAX_PAYLOAD_BYTES: Final = 64 << 20
+_STAGING: Final = ".staging-"
+_BY_VALUE: Final = (MAIN, "__mp_main__")
+
+
+def make(
+    target: str | Function,
+    into: Path,
+    *,
+    include: Iterable[str] = (),
+    preparation: Preparation | None = None,
+    with_snapshot: bool = False,
+    verify: bool = True,
+) -> Bundle:
+    """Make the folder `into` the bundle of one function, given itself or as a target; one that is there is replaced.
+
+    include: patterns of files to travel too, relative to the folder of the function's file (`labels.txt`, `assets/**`),
+    beside those that the function's own `include=` names
+    preparation: what is known of the function since it was made ready; `with_snapshot` takes its frozen state along
+    verify: load the bundle once in a clean interpreter, without the user's files
+    Values of globals are those of now; a target is imported here, unless it is.
+
+    Raises:
+        Unbundleable: something that the function needs cannot travel, or it cannot be loaded elsewhere; says what.
+        TargetError: the target names no function, or several.
+        BadBundle: `into` is a folder with something else in it.
+        OSError: it cannot be written.
+    """
+    into = into.absolute()
+    _refuse_other(into)
+    function, folder, is_live = _found(target)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=into.parent))
+    staging.chmod(0o755)  # it is read by other users: a container's, which is not root
+    try:
+        making = _Making(function, folder, staging, is_live)
+        making.include([*function.spec.include, *include])
+        if preparation is not None:
+            making.prepared(preparation, with_snapshot)
+        bundle = making.write()
+        if verify:
+            bundle = making.verified(bundle)
+        _replace(staging, into)
+        return bundle
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _refuse_other(into: Path) -> None:
+    if into.is_dir() and any(into.iterdir()) and not (into / MANIFEST).is_file():
+        raise BadBundle(f"{into} has something else in it; name a folder that is new, empty, or an older bundle")
+    if into.exists() and not into.is_dir():
+        raise BadBundle(f"{into} is no folder; name one")
+
+
+def _replace(staging: Path, into: Path) -> None:
+    if into.exists():
+        shutil.rmtree(into)
+    staging.rename(into)
+
+
+def _found(target: str | Function) -> tuple[Function, Path | None, bool]:
+    """Return the function, the folder that its file lies in, and whether anything has run since it was imported."""
+    if isinstance(target, Function):
+        file = getattr(sys.modules.get(str(target.__module__)), "__file__", None)
+        return target, Path(file).absolute().parent if isinstance(file, str) else None, True
+    meant = Target.of(target)
+    is_live = meant.module in sys.modules
+    functions = list(meant.load().values())
+    if len(functions) > 1:
+        names = ", ".join(f.name for f in functions)
+        raise TargetError(f"{target} defines several functions: {names}; name one: {target}:{functions[0].name}")
+    return functions[0], meant.folder, is_live
+
+
+def has_file(name: str) -> bool:
+    """Tell whether a module can be imported again by its name: from a file, or of Python's own."""
+    module = sys.modules.get(name)
+    return name not in _BY_VALUE and isinstance(module, ModuleType) and getattr(module, "__spec__", None) is not None
+
+
+@dataclass
+class _Making:
+    """One bundle while it is made in `staging`."""
+
+    function: Function
+    folder: Path | None
+    staging: Path
+    is_live: bool
+    reached: Reached = field(default_factory=Reached)
+    files: dict[str, Path | bytes] = field(default_factory=dict)
+    referred: set[str] = field(default_factory=set)
+    made: tuple[str, ...] = ()
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        self.walk = Walk(self.folder)
+        self.reached = self.walk.reached
+        key = self._key()
+        if key is None:
+            module, name = str(self.function.__module__), str(self.function.__qualname__)
+            self.target = f"{MAIN if module in _BY_VALUE else module}:{name}"
+        else:
+            self.target = f"{self.function.__module__}:{key}"
+            self.walk.add([str(self.function.__module__)])
+        self.payload(by_value=key is None)
+
+    def _key(self) -> str | None:
+        """Return the name that the function has in its module's file; None where it goes by value."""
+        module = str(self.function.__module__)
+        if not has_file(module):
+            return None
+        return next((key for key, one in vars(sys.modules[module]).items() if one is self.function), None)
+
+    def payload(self, *, by_value: bool) -> None:
+        """Pickle what has no file, and follow what that imports. Raises Unbundleable."""
+        rebound: dict[str, dict[str, Any]] = {}
+        what = {"function": self.function if by_value else None, "globals": rebound}
+        if by_value:
+            _, pickler = blame.pickled(what, has_file)
+            self._follow(pickler)
+        if self.is_live and self.reached.local:
+            rebound |= verifying.rebound(self.reached.local.values())
+        if not by_value and not rebound:
+            return
+        content, pickler = blame.pickled(what, has_file)
+        self._follow(pickler)
+        if len(content) > MAX_PAYLOAD_BYTES:
+            raise Unbundleable(
+                f"what {self.function.name} holds comes to {len(content) / 1e6:.1f} MB", "make large things in setup()"
+            )
+        self.files[PAYLOAD] = content
+        self.referred = set(pickler.modules)
+        self.made = tuple(pickler.made)
+        self.files |= {f"{CODE}/{path}": text for path, text in sources.of(pickler.files).items()}
+
+    def _follow(self, pickler: Any) -> None:
+        for code in pickler.codes:
+            self.walk.add_code(code)
+        self.walk.add(sorted(pickler.modules))
+
+    def include(self, patterns: Iterable[str]) -> None:
+        """Take along the files that the user asks for. Raises Unbundleable."""
+        for pattern in patterns:
+            found = _matching(self.folder, pattern)
+            self.files |= {f"{CODE}/{path.relative_to(self.folder or path)}": path for path in found}
+
+    def prepared(self, preparation: Preparation, with_snapshot: bool) -> None:
+        """Take along what is known of the function since it was made ready. Raises Unbundleable."""
+        moved = self._moved(preparation)
+        self.files[PREPARATION] = msgspec.json.format(msgspec.json.encode(moved)) + b"\n"
+        if with_snapshot and preparation.snapshot is not None and not preparation.snapshot.startswith("s3://"):
+            origin = Path(preparation.snapshot)
+            found = (path for path in sorted(origin.rglob("*")) if path.is_file())
+            self.files |= {f"{SNAPSHOT}/{path.relative_to(origin)}": path for path in found}
+
+    def _moved(self, preparation: Preparation) -> Preparation:
+        """Return a preparation without the paths of this machine, once it is seen to be of the code that travels."""
+        travels = {str(module.file): module.path for module in self.reached.local.values()}
+        moved: dict[str, str] = {}
+        for source, digest in preparation.origin.sources.items():
+            path = travels.get(source) or self._beside(source)
+            if path is None:
+                raise Unbundleable(f"{source} was used when {preparation.name} was made ready", "import it as a module")
+            self.files.setdefault(f"{CODE}/{path}", Path(source))
+            if reading.file_digest(Path(source)) != digest:
+                raise Unbundleable(f"{source} has changed since {preparation.name} was made ready", "make it ready again")
+            moved[path] = digest
+        origin = msgspec.structs.replace(preparation.origin, sources=moved)
+        description = msgspec.structs.replace(preparation.description, target=self.target)
+        is_elsewhere = preparation.snapshot is not None and preparation.snapshot.startswith("s3://")
+        return msgspec.structs.replace(
+            preparation,
+            origin=origin,
+            description=description,
+            snapshot=preparation.snapshot if is_elsewhere else None,
+            code=None,
+            interpreter=None,
+            setup_s=0.0,  # of this machine, and another each time
+            thaw_s=0.0,
+        )
+
+    def _beside(self, source: str) -> str | None:
+        path = Path(source)
+        return str(path.relative_to(self.folder)) if self.folder and path.is_relative_to(self.folder) else None
+
+    def write(self) -> Bundle:
+        """Write the bundle, and return what it is. Raises Unbundleable, OSError."""
+        for module in self.reached.local.values():
+            self.files[f"{CODE}/{module.path}"] = module.file
+        if self.made and f"{CODE}/{MAIN}.py" not in self.files:
+            self.files[f"{CODE}/{MAIN}.py"] = b"# The code of a notebook, or of no file: its cells lie beside this.\n"
+        bundle = self._bundle({path: _written(self.staging / path, one) for path, one in sorted(self.files.items())})
+        (self.staging / MANIFEST).write_bytes(bundle.encode())
+        return bundle
+
+    def _bundle(self, files: dict[str, File]) -> Bundle:
+        spec = self.function.spec
+        used = libraries.distributions_of({*self.reached.others, *self.referred}) | _installed(spec.requirements)
+        referred = set(libraries.distributions_of(self.referred)) & set(used)
+        if PAYLOAD in files:
+            used["cloudpickle"] = metadata.version("cloudpickle")
+            referred.add("cloudpickle")
+        return Bundle(
+            name=spec.name,
+            target=self.target,
+            python=platform.python_version(),
+            faas=metadata.version("faas"),
+            requirements=spec.requirements,
+            libraries={name: version for name, version in sorted(used.items()) if name != "faas"},
+            referred=tuple(sorted(referred - {"faas"})),
+            made=self.made,
+            spec=plain(spec),
+            limits=dataclasses.asdict(self.function.limits),
+            files=files,
+            notes=tuple(_notes(self.reached.local.values(), self.folder, self.files)),
+        )
+
+    def verified(self, bundle: Bundle) -> Bundle:
+        """Return the bundle, once it was loaded in a clean interpreter.
+
+        A local module that it lacks there, imported by a made-up name, is added. Raises Unbundleable.
+        """
+        while True:
+            failure = verifying.load_elsewhere(self.staging)
+            if failure is None:
+                return bundle
+            before = len(self.reached.local)
+            if failure.missing is not None:
+                self.walk.add([failure.missing])
+            if len(self.reached.local) == before:
+                remedy = "import it as a plain module, or correct what the bundle is made of"
+                raise Unbundleable(f"{self.function.name} cannot be loaded elsewhere: {failure.message}", remedy)
+            bundle = self.write()
+
+
+def _matching(folder: Path | None, pattern: str) -> list[Path]:
+    if folder is None or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+        raise Unbundleable(
+            f"include={pattern!r} is not below the folder of the function's file", "name files by paths relative to it"
+        )
+    if (folder / pattern).is_dir():
+        pattern = f"{pattern.rstrip('/')}/**/*"
+    found = [path for path in folder.glob(pattern) if path.is_file() and "__pycache__" not in path.parts]
+    if not found:
+        raise Unbundleable(f"include={pattern!r} matches no file in {folder}", "correct it, or leave it out")
+    return sorted(found)
+
+
+def _written(path: Path, content: Path | bytes) -> File:
+    """Write one file of a bundle, readable by everybody: it runs as another user."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        shutil.copyfile(content, path)
+    path.chmod(0o644)
+    return File(reading.file_digest(path), path.stat().st_size)
+
+
+def plain(spec: Any) -> dict[str, Any]:
+    """Return a function's specification as plain values; what has none (middleware, examples) is left out."""
+    found: dict[str, Any] = {}
+    for name in spec.__dataclass_fields__:
+        value = getattr(spec, name)
+        if name not in ("middleware", "warmup"):
+            found[name] = msgspec.to_builtins(dict(value) if isinstance(value, Mapping) else value)
+    return found
+
+
+def _installed(requirements: Iterable[str]) -> dict[str, str]:
+    """Return the versions of what is required, as far as it is here."""
+    names = [Requirement(text).name for text in requirements]
+    versions = {name: distribution_version(name) for name in names}
+    return {name: version for name, version in versions.items() if version is not None}
+
+
+def _notes(local: Iterable[Module], folder: Path | None, files: Mapping[str, object]) -> list[str]:
+    """Return what to tell people: files beside the code that it names, and that do not travel."""
+    named: dict[str, str] = {}
+    for module in local:
+        for text in imports.texts(module.code) if module.code is not None else ():
+            if 0 < len(text) < 200 and "\n" not in text and not text.startswith(("/", ".", "~")):
+                named.setdefault(text, module.path)
+    return [
+        f"{path} names {text!r}, which lies beside it and does not travel: include={text!r}"
+        for text, path in sorted(named.items())
+        if folder is not None and "\0" not in text and (folder / text).is_file() and f"{CODE}/{text}" not in files
+    ]
+
+

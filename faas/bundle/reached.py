@@ -1,0 +1,162 @@
+"""The local modules that code reaches: those with files that lie in no installation, found without running anything."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+
+from faas import modules
+from faas.bundle import imports
+from faas.bundle.errors import Unbundleable
+from faas.function import Function
+
+_EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+_OURS = (*modules.OURS, "handlers")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A local module: where its file is, and where below `code/` it goes. `code` is None where it is no source."""
+
+    name: str
+    file: Path
+    path: str
+    code: CodeType | None
+
+    @property
+    def package(self) -> str:
+        """What its relative imports start from."""
+        return self.name if Path(self.path).stem == "__init__" else self.name.rpartition(".")[0]
+
+
+@dataclass
+class Reached:
+    """What code reaches: local modules by name, and the top-level names of everything else that it imports."""
+
+    local: dict[str, Module] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+
+
+class Walk:
+    """Follows imports from where they are looked for: `folder` first, then the module search path."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.reached = Reached()
+        self._search = [*([str(folder)] if folder else []), *sys.path]
+        self._specs: dict[str, importlib.machinery.ModuleSpec | None] = {}
+
+    def add(self, names: Iterable[str]) -> None:
+        """Follow modules by their names, and all that they import.
+
+        Raises:
+            Unbundleable: one is local and has no file that can travel.
+        """
+        waiting = list(names)
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name in self.reached.local:
+                continue
+            seen.add(name)
+            self.add(_parents(name))  # first: most are of a package that is installed
+            if (found := self._local(name)) is None:
+                continue
+            self.reached.local[name] = found
+            if found.code is not None:
+                waiting.extend(imports.imported(found.code, found.package))
+            waiting.extend(_bound(name))
+
+    def add_code(self, compiled: CodeType, package: str = "") -> None:
+        """Follow what code that belongs to no file imports. Raises Unbundleable."""
+        self.add(imports.imported(compiled, package))
+
+    def _local(self, name: str) -> Module | None:
+        """Return a local module, None for what is installed, ours or not there."""
+        top = name.partition(".")[0]
+        if top in _OURS or top in sys.stdlib_module_names or top == "__main__" or top in self.reached.others:
+            return None
+        file, is_package = self._file(name)
+        if file is None:
+            return None
+        if not modules.is_users_file(str(file)):
+            self.reached.others.add(top)
+            return None
+        if not file.is_file():
+            raise Unbundleable(
+                f"the module {name} comes from {file}, which is no file", "import it from a plain file, or install it"
+            )
+        return _module(name, file, is_package)
+
+    def _file(self, name: str) -> tuple[Path | None, bool]:
+        """Return where a module comes from, and whether it is a package; nowhere where it has no file."""
+        loaded = sys.modules.get(name)
+        if isinstance(loaded, ModuleType) and isinstance(getattr(loaded, "__file__", None), str):
+            return Path(str(loaded.__file__)).absolute(), hasattr(loaded, "__path__")
+        spec = self._spec(name)
+        if spec is None:
+            return None, False
+        if spec.has_location and spec.origin is not None:
+            return Path(spec.origin).absolute(), spec.submodule_search_locations is not None
+        return None, False
+
+    def _spec(self, name: str) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._specs:
+            self._specs[name] = self._find(name)
+        return self._specs[name]
+
+    def _find(self, name: str) -> importlib.machinery.ModuleSpec | None:
+        """Look for a module as importing does, without importing its packages."""
+        parent, _, _ = name.rpartition(".")
+        path: Iterable[str] = self._search
+        if parent:
+            loaded = sys.modules.get(parent)
+            above = self._spec(parent)
+            places = getattr(loaded, "__path__", None) or (above and above.submodule_search_locations)
+            if not places:
+                return None
+            path = list(places)
+        for finder in sys.meta_path:
+            look = getattr(finder, "find_spec", None)
+            is_path = finder is importlib.machinery.PathFinder
+            try:
+                spec = look(name, path if parent or is_path else None) if look is not None else None
+            except (ImportError, AttributeError, ValueError):
+                continue
+            if spec is not None:
+                return spec
+        return None
+
+
+def _module(name: str, file: Path, is_package: bool) -> Module:
+    base = name.replace(".", "/")
+    if file.suffix == ".py":
+        path = f"{base}/__init__.py" if is_package else f"{base}.py"
+        try:
+            compiled = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+        except SyntaxError as error:
+            raise Unbundleable(f"the module {name} ({file}) is no Python: {error}", "correct it") from None
+        return Module(name, file, path, compiled)
+    suffix = next((one for one in _EXTENSIONS if file.name.endswith(one)), file.suffix)
+    return Module(name, file, f"{base}/__init__{suffix}" if is_package else f"{base}{suffix}", None)
+
+
+def _parents(name: str) -> list[str]:
+    parent = name.rpartition(".")[0]
+    return [parent] if parent else []
+
+
+def _bound(name: str) -> set[str]:
+    """Return the modules that the globals of a loaded module are, or come from: what was imported by a made-up name."""
+    loaded = sys.modules.get(name)
+    found: set[str] = set()
+    for value in list(vars(loaded).values()) if loaded is not None else ():
+        is_defined = isinstance(value, type | FunctionType | Function)
+        named = value.__name__ if isinstance(value, ModuleType) else (value if is_defined else type(value)).__module__
+        if isinstance(named, str):
+            found.add(named)
+    return found

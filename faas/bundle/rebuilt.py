@@ -1,0 +1,188 @@
+"""What payloads name: how functions, classes and the like that travel by value are put together again.
+
+Everything is put together within a `Rebuilding`, which says what modules the code belongs to. Code of a module that
+travels as source gets that module's globals; code of `__main__` and the like gets those of a module made for it, which
+stands in `sys.modules` under a name of its own, so that state frozen here can refer to what it defines.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import marshal
+import sys
+import types
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from faas.function import Function, make
+
+MAIN = "__main__"
+
+
+class Rebuilding:
+    """One payload while it is unpickled.
+
+    made: name in the payload -> name here, of the modules that are made for code without a file
+    """
+
+    def __init__(self, code: Path, made: Mapping[str, str]) -> None:
+        self._code = code
+        self._made = made
+        self._functions: list[tuple[Function, Any, dict[str, Any]]] = []
+
+    def module_name(self, name: str) -> str:
+        """Return what a module of the payload is called here."""
+        return self._made.get(name, name)
+
+    def globals_of(self, name: str) -> dict[str, Any]:
+        """Return the globals of a module, made or imported now if need be."""
+        if name not in self._made:
+            return vars(importlib.import_module(name))
+        return vars(self.module(name))
+
+    def module(self, name: str) -> types.ModuleType:
+        """Return a module that is made for code without a file, made now if need be."""
+        here = self._made[name]
+        module = sys.modules.get(here)
+        if module is None:
+            module = sys.modules[here] = types.ModuleType(here)
+            module.__file__ = self.source("__main__.py")
+        return module
+
+    def source(self, filename: str) -> str:
+        """Return where the source lies that code was compiled from."""
+        return str(self._code / filename)
+
+    def later(self, function: Function, user: Any, settings: dict[str, Any]) -> None:
+        """Complete a function when all that it is made of is."""
+        self._functions.append((function, user, settings))
+
+    def finish(self) -> None:
+        """Complete what was left. Raises SettingError."""
+        for function, user, settings in self._functions:
+            vars(function).update(vars(make(user, settings)))
+
+
+_current: ContextVar[Rebuilding] = ContextVar("rebuilding")
+
+
+def within(rebuilding: Rebuilding, unpickle: Callable[[], Any]) -> Any:
+    """Return what `unpickle` returns, with all of it complete."""
+    token = _current.set(rebuilding)
+    try:
+        found = unpickle()
+        rebuilding.finish()
+        return found
+    finally:
+        _current.reset(token)
+
+
+def code(marshalled: bytes) -> types.CodeType:
+    """Return compiled code, whose file is that in the bundle."""
+    return _moved(marshal.loads(marshalled))
+
+
+def _moved(compiled: types.CodeType) -> types.CodeType:
+    consts = tuple(_moved(one) if isinstance(one, types.CodeType) else one for one in compiled.co_consts)
+    filename = compiled.co_filename
+    if not filename.startswith("<"):
+        filename = _current.get().source(filename)
+    return compiled.replace(co_consts=consts, co_filename=filename)
+
+
+def function(module: str, marshalled: bytes, name: str, closure: tuple[Any, ...] | None) -> types.FunctionType:
+    """Return a function of a module, to be completed by `set_function`."""
+    return types.FunctionType(code(marshalled), _current.get().globals_of(module), name, None, closure)
+
+
+def set_function(made: types.FunctionType, state: dict[str, Any]) -> None:
+    """Give a function what it was made with, and its module the globals that the function reaches."""
+    for name in state.pop("imports"):
+        importlib.import_module(name)
+    made.__globals__.update(state.pop("globals"))
+    vars(made).update(state.pop("attributes"))
+    state["__module__"] = _module_here(state["__module__"])
+    for name, value in state.items():
+        setattr(made, name, value)
+
+
+def cell() -> types.CellType:
+    """Return a variable of a closure, empty as yet."""
+    return types.CellType()
+
+
+def set_cell(made: types.CellType, content: tuple[Any, ...]) -> None:
+    """Give it its value."""
+    (made.cell_contents,) = content
+
+
+def class_(maker: Callable[..., type], args: tuple[Any, ...]) -> type:
+    """Return a class, as cloudpickle makes it; to be completed by `set_class`."""
+    return maker(*args)
+
+
+def set_class(made: type, state: tuple[Any, str, dict[str, Any]]) -> None:
+    """Give a class its attributes, as cloudpickle does, and its module the globals that it reaches."""
+    from cloudpickle import cloudpickle  # slow to import, and nothing to a bundle without a payload
+
+    attributes, module, globals_ = state
+    cloudpickle._class_setstate(made, attributes)
+    made.__module__ = _module_here(made.__module__)
+    set_globals(made, (module, globals_))
+
+
+def set_globals(made: object, state: tuple[str, dict[str, Any]]) -> None:
+    """Give a module globals that something of it reaches."""
+    module, globals_ = state
+    if globals_:
+        _current.get().globals_of(module).update(globals_)
+
+
+def declared(metaclass: type, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], options: Any) -> type:
+    """Return a class that its metaclass makes from its declaration."""
+    body = {**namespace, "__module__": _module_here(namespace["__module__"])}
+    return types.new_class(name, bases, {"metaclass": metaclass, **options}, lambda scope: scope.update(body))
+
+
+def typed_dict(name: str, namespace: dict[str, Any], total: bool) -> Any:
+    """Return a TypedDict; `total` is what it says of itself, its keys say for themselves whether they are required."""
+    from typing import TypedDict
+
+    body = {**namespace, "__module__": _module_here(namespace["__module__"])}
+    made: Any = types.new_class(name, (TypedDict,), {}, lambda scope: scope.update(body))
+    made.__total__ = total
+    return made
+
+
+def cached_property(getter: Any, name: str | None, doc: str | None) -> Any:
+    """Return a property that is computed once; the lock of Python 3.11's cannot be pickled."""
+    made: Any = functools.cached_property(getter)
+    made.attrname, made.__doc__ = name, doc
+    return made
+
+
+def lru_cache(wrapped: Any, parameters: dict[str, Any]) -> Any:
+    """Return a function that remembers its answers, with none remembered yet."""
+    return functools.lru_cache(**parameters)(wrapped)
+
+
+def faas_function() -> Function:
+    """Return a function of ours, to be completed by `set_faas_function`."""
+    return Function.__new__(Function)
+
+
+def set_faas_function(made: Function, state: tuple[Any, dict[str, Any]]) -> None:
+    """Have it completed once what it decorates is."""
+    _current.get().later(made, *state)
+
+
+def module(name: str) -> types.ModuleType:
+    """Return a module that was made for code without a file."""
+    return _current.get().module(name)
+
+
+def _module_here(name: Any) -> Any:
+    return _current.get().module_name(name) if isinstance(name, str) else name

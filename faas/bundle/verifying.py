@@ -1,0 +1,188 @@
+"""What clean interpreters are asked: does a bundle load without the user's files, what are globals as first imported.
+
+`python -P -m faas.bundle.verifying` is such an interpreter: it reads a task on standard input and writes an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from faas import modules
+from faas.bundle.errors import Unbundleable
+from faas.bundle.reached import Module
+
+LIMIT_S = 600.0
+"""How long the user's modules may take to be imported."""
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Load the bundle in `folder`; or, with `names`, import these modules along `search` and say what they hold."""
+
+    folder: str = ""
+    names: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a bundle does not load; `missing` is the module that it lacks, where it is that."""
+
+    message: str
+    missing: str | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a task: nothing failed, or this did; of each module the globals, as `summary` has them."""
+
+    failure: Failure | None = None
+    globals: dict[str, dict[str, str]] = {}
+
+
+def load_elsewhere(folder: Path) -> Failure | None:
+    """Load a bundle in a clean interpreter, from another folder, with nothing of the user's on its path."""
+    return _ask(folder=str(folder)).failure
+
+
+def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
+    """Return the globals of loaded modules that are no longer as importing the modules makes them.
+
+    Raises:
+        Unbundleable: the modules cannot be imported again.
+    """
+    loaded = [module.name for module in local if isinstance(sys.modules.get(module.name), types.ModuleType)]
+    if not loaded:
+        return {}
+    answer = _ask(names=tuple(loaded), search=tuple(sys.path))
+    if answer.failure is not None:
+        raise Unbundleable(f"the modules cannot be imported again: {answer.failure.message}", "correct that")
+    changed: dict[str, dict[str, Any]] = {}
+    for name in loaded:
+        for key, value in _globals_of(sys.modules[name]).items():
+            if summary(value) != answer.globals[name].get(key, ""):
+                changed.setdefault(name, {})[key] = value
+    return changed
+
+
+def summary(value: object) -> str:
+    """Return what tells two values apart in different processes: a plain one's text, of all else the type."""
+    if _is_plain(value):
+        return repr(_ordered(value))
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) in (list, tuple, set, frozenset):
+        return all(_is_plain(one) for one in value)  # type: ignore[attr-defined]
+    if type(value) is dict:
+        return all(_is_plain(one) for pair in value.items() for one in pair)
+    return type(value) in _PLAIN
+
+
+def _ordered(value: Any) -> Any:
+    """Return a plain value with sets as sorted lists, whose order is another in each process."""
+    if type(value) in (set, frozenset):
+        return [type(value).__name__, *sorted((_ordered(one) for one in value), key=repr)]
+    if type(value) in (list, tuple):
+        return type(value)(_ordered(one) for one in value)
+    if type(value) is dict:
+        return {key: _ordered(one) for key, one in value.items()}
+    return value
+
+
+def _globals_of(module: types.ModuleType) -> dict[str, Any]:
+    skipped = (types.ModuleType, types.FunctionType, type)
+    return {
+        name: value
+        for name, value in list(vars(module).items())
+        if not name.startswith("__") and not isinstance(value, skipped)
+    }
+
+
+def _ask(**task: Any) -> Answer:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "faas.bundle.verifying"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env=_environment(),
+    )
+    try:
+        answer, said = process.communicate(msgspec.json.encode(Task(**task)), LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return Answer(Failure(f"importing it took longer than {LIMIT_S:g} s"))
+    finally:
+        process.kill()
+        process.communicate()
+    if not answer:
+        last = said.decode(errors="replace").strip().splitlines()[-1:]
+        return Answer(Failure(f"its process ended with status {process.returncode}: {' '.join(last)}"))
+    return msgspec.json.decode(answer, type=Answer)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a clean interpreter: this framework is found there, the user's folders are not."""
+    found = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSTARTUP")}
+    if str(modules.HOME) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        found["PYTHONPATH"] = str(modules.HOME)
+    return {**found, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def main() -> None:
+    """Do the task on standard input. Standard output is for the answer: what user code prints goes to the other."""
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        answer = _import(task) if task.names else _load(Path(task.folder))
+    except BaseException as error:  # whatever code of the user's does at import
+        answer = Answer(Failure(f"{type(error).__name__}: {error}", _missing(error)))
+    with out:
+        out.write(msgspec.json.encode(answer))
+    os._exit(0)  # threads of the user's do not keep it
+
+
+def _load(folder: Path) -> Answer:
+    from faas.bundle.loading import load  # not before: what it imports is to come from the bundle
+
+    load(folder)
+    strangers = [m for m in modules.of_user() if not _is_expected(str(m.__file__), folder)]
+    if strangers:
+        first = strangers[0]
+        return Answer(Failure(f"it imports {first.__name__} from {first.__file__}", first.__name__))
+    return Answer()
+
+
+def _is_expected(file: str, folder: Path) -> bool:
+    return Path(file).is_relative_to(folder) or Path(file).is_relative_to(modules.HOME / "handlers")
+
+
+def _missing(error: BaseException | None) -> str | None:
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return error.name
+        error = error.__cause__
+    return None
+
+
+def _import(task: Task) -> Answer:
+    import importlib
+
+    sys.path[:] = task.search
+    found = {}
+    for name in task.names:
+        module = importlib.import_module(name)
+        found[name] = {key: summary(value) for key, value in _globals_of(module).items()}
+    return Answer(globals=found)
+
+
+if __name__ == "__main__":
+    main()
