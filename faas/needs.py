@@ -20,6 +20,22 @@ def of_functions(functions: Iterable[Function]) -> tuple[str, ...]:
     return needed if requirements.unmet(needed) else ()
 
 
+def of_bundle(target: str) -> tuple[str, ...]:
+    """Return all that a target's function requires where that is a bundle, which says so before it is loaded, and some
+    of it is not here; else nothing.
+
+    Raises:
+        BundleError: it is no bundle, not whole, or not as it was made.
+    """
+    meant = Target.of(target)
+    if not meant.is_bundle:
+        return ()
+    from faas import bundle  # nothing to whoever runs plain files
+
+    needed = bundle.read(meant.folder, here=False).requirements
+    return needed if requirements.unmet(needed) else ()
+
+
 def of_file(target: str, error: TargetError) -> tuple[str, ...]:
     """Return what a target's file says that its functions require, where some of it is not here.
 

@@ -100,6 +100,9 @@ def main() -> int:
 
 def _make(task: Task, report: Report) -> Made | Needs:
     report(Step(f"importing {task.target}"))
+    needed = needs.of_bundle(task.target)
+    if needed:
+        return Needs(requirements=needed, function=task.function)
     try:
         functions = targets.load(task.target)
     except TargetError as error:

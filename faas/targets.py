@@ -1,7 +1,8 @@
 """Targets: what users write to name functions, and how the code they name is loaded.
 
 A target is a file (`app.py`), a module (`pkg.app`), or either with the name of one function (`app.py:Embed`). A module
-is looked for from the folder before it (`project/pkg.app`), which is the current one where none is written.
+is looked for from the folder before it (`project/pkg.app`), which is the current one where none is written. A bundle's
+folder, or the `bundle.json` in it, is a target too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from faas.function import Function
 
 OURS: Final = (*modules.OURS, "handlers")
 """The names of the top-level packages of this framework."""
+BUNDLE_FILE: Final = "bundle.json"
+"""What makes a folder a bundle (see `faas.bundle`)."""
 _HOME: Final = Path(faas.__file__).parents[1]
 
 
@@ -38,6 +41,7 @@ class Target:
     module: str
     name: str | None = None
     is_file: bool = False
+    is_bundle: bool = False
 
     @classmethod
     def of(cls, text: str) -> Target:
@@ -55,6 +59,9 @@ class Target:
         if place.endswith(".py"):
             _check_file(path, place)
             return cls(path.parent, path.stem, name or None, is_file=True)
+        folder = path.parent if path.name == BUNDLE_FILE else path
+        if (folder / BUNDLE_FILE).is_file():
+            return cls(folder, BUNDLE_FILE, name or None, is_bundle=True)
         if path.is_dir() and not (path / "__init__.py").is_file():
             raise TargetError(f"{place} is a folder; name a Python file in it{_listed(path)}")
         if path.is_file() or not all(part.isidentifier() for part in path.name.split(".")):
@@ -92,7 +99,10 @@ class Target:
 
         Raises:
             TargetError: the module cannot be imported, or has no such function.
+            BundleError: it is a bundle, and cannot be loaded.
         """
+        if self.is_bundle:
+            return _bundled(self)
         module = _module(self)
         found = _defined(module)
         _refuse_equal_names({self.named(key): function for key, function in found.items()})
@@ -127,6 +137,16 @@ def load_many(targets: Iterable[str]) -> dict[Target, Function]:
         found |= {target.named(key): function for key, function in target.load().items()}
     _refuse_equal_names(found)
     return found
+
+
+def _bundled(target: Target) -> dict[str, Function]:
+    from faas import bundle  # nothing to whoever runs plain files
+
+    function = bundle.load(target.folder)
+    key = str(function.__qualname__)
+    if target.name not in (None, function.name, key):
+        raise TargetError(f"{_shown(target.folder)} is the bundle of {key}, not of {target.name!r}")
+    return {key: function}
 
 
 def _check_file(path: Path, written: str) -> None:

@@ -21,14 +21,16 @@ def load(target: str) -> list[Function]:
     Raises:
         TargetError: the target cannot be loaded, or the environment cannot be made.
     """
-    try:
-        found = targets.load(target)
-    except TargetError as error:
-        needed = needs.of_file(target, error)
-    else:
-        needed = needs.of_functions(found)
-        if not needed:
-            return found
+    needed = needs.of_bundle(target)
+    if not needed:
+        try:
+            found = targets.load(target)
+        except TargetError as error:
+            needed = needs.of_file(target, error)
+        else:
+            needed = needs.of_functions(found)
+            if not needed:
+                return found
     return _begin_again(needed)
 
 
