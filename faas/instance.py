@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
 import sys
 import time
@@ -17,7 +16,6 @@ from collections.abc import Callable
 import msgspec
 import uvloop
 
-import snapshot
 from faas import modules, revision, settings
 from faas.errors import named
 from faas.revision import Loaded, Revision
@@ -105,9 +103,9 @@ class _Instance:
         try:
             status = await self._loaded.server.serve(
                 [listen],
-                load=self._load,
+                load=lambda: self._loaded.begin(self._phases),
                 grace_s=self._order.grace_s,
-                lame_duck_s=settings.read().lame_duck_s,
+                lame_duck_s=settings.read().lame_duck_s or 0.0,
                 warm_up=not self._loaded.rehearsed,
                 on_ready=self._ready,
                 stop=stop,
@@ -125,26 +123,6 @@ class _Instance:
         """Ask to be replaced: a handler blocks all calls, and nothing can stop it but the end of the process."""
         self._tell(Failed(why))
         self._tell(Leaving())
-
-    def _load(self) -> None:
-        """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs."""
-        loaded, begun = self._loaded, time.monotonic()
-        if not loaded.thawed and loaded.keeps_state:
-            try:
-                loaded.thaw()
-            except snapshot.SnapshotError as error:
-                print(f"faas: setup() runs, since the snapshot does not thaw: {error}", file=sys.stderr, flush=True)
-                begun = time.monotonic()
-        if not loaded.thawed:
-            loaded.handler.setup()
-            try:
-                loaded.share_tensors()
-            except snapshot.SnapshotError as error:
-                print(f"faas: tensors are this instance's own: {error}", file=sys.stderr, flush=True)
-        loaded.handler.after_thaw()
-        self._phases["thaw" if loaded.thawed else "setup"] = time.monotonic() - begun
-        self._runtime.metrics.snapshot_bytes = loaded.mapped_bytes
-        gc.freeze()  # what is shared with the zygote or mapped is never scanned, and so never copied
 
     def _ready(self) -> None:
         self._num_known = len(sys.modules)  # their names alone would be touched, and so copied, all over the heap

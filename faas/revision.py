@@ -6,8 +6,11 @@ instance that was forked from a zygote without it, or started by exec, loads for
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -17,7 +20,7 @@ from faas import pulled, rehearsal, settings, targets
 from faas.handler import Handler
 from faas.later import importing_later
 from faas.runtime import Runtime
-from faas.server.serve import Server
+from faas.server.serve import KEEP_ALIVE_S, Server
 from faas.spec import LoadMode
 from snapshot import Thawed, sharing
 
@@ -67,7 +70,7 @@ class Loaded:
     `thawed` tells whether the handler has its state already, `rehearsed` whether it has answered the example inputs.
     """
 
-    def __init__(self, revision: Revision) -> None:
+    def __init__(self, revision: Revision, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         os.environ.update(revision.env)
         _log_to_stderr()
         self.revision = revision
@@ -75,7 +78,7 @@ class Loaded:
             functions = targets.load(revision.target)
         self.handler = Handler(next(f for f in functions if f.name == revision.function))
         runtime = Runtime(self.handler.function, self.handler, version=revision.id, debug=settings.read().debug)
-        self.server = Server(runtime)
+        self.server = Server(runtime, keep_alive_s)
         self._place = pulled.place(revision.snapshot, self.handler.function.spec.snapshot.uri)
         self.thawed = False
         self.rehearsed = False
@@ -103,6 +106,30 @@ class Loaded:
         if self._place is not None and self.handler.function.spec.snapshot.mode == "weights":
             thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=True)
             self.mapped_bytes = sharing.share(self.handler.reachable(), thawed.state)
+
+    def begin(self, phases: dict[str, float]) -> None:
+        """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs; and say how long it took.
+
+        Raises:
+            Exception: `setup()` or `after_thaw()` did.
+        """
+        begun = time.monotonic()
+        if not self.thawed and self.keeps_state:
+            try:
+                self.thaw()
+            except snapshot.SnapshotError as error:
+                print(f"faas: setup() runs, since the snapshot does not thaw: {error}", file=sys.stderr, flush=True)
+                begun = time.monotonic()
+        if not self.thawed:
+            self.handler.setup()
+            try:
+                self.share_tensors()
+            except snapshot.SnapshotError as error:
+                print(f"faas: tensors are this instance's own: {error}", file=sys.stderr, flush=True)
+        self.handler.after_thaw()
+        phases["thaw" if self.thawed else "setup"] = time.monotonic() - begun
+        self.server.runtime.metrics.snapshot_bytes = self.mapped_bytes
+        gc.freeze()  # what is shared with a zygote or mapped is never scanned, and so never copied
 
     def rehearse(self) -> None:
         """Answer the example inputs here, so that no instance forked from this process has to, unless one fails."""

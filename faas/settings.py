@@ -19,6 +19,8 @@ URL = "FAAS_URL"
 TOKEN = "FAAS_TOKEN"
 PLATFORM_SOCKET = "FAAS_PLATFORM_SOCKET"
 LAME_DUCK = "FAAS_LAME_DUCK_S"
+BUNDLE = "FAAS_BUNDLE"
+PORT = "PORT"
 DEBUG = "FAAS_DEBUG"
 NUM_THREADS = "OMP_NUM_THREADS"
 SNAPSHOT_CACHE_BYTES = "FAAS_SNAPSHOT_CACHE_BYTES"
@@ -37,7 +39,9 @@ class Settings:
     `home` holds snapshots, platform state, logs and sockets. `url` is where functions are called when no platform is
     told of otherwise, and `token` is what its control interface there asks for; `platform_socket` is the activator's
     Unix socket, set for whatever runs inside a platform.
-    `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it.
+    `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it; None
+    leaves it to whoever serves. `bundle` is what `faas serve` serves where it is told of no target, a bundle's folder or
+    address, and `port` the port of that, as platforms of containers set it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
     `snapshot_load` is how snapshots come into memory, whatever the functions say; None leaves it to them.
     `snapshot_dir` is the folder of the local snapshot store, where it is not in `home`; `snapshot_uri` the snapshot in
@@ -52,7 +56,9 @@ class Settings:
     url: str | None = None
     token: str | None = field(default=None, repr=False)
     platform_socket: str | None = None
-    lame_duck_s: float = 0.0
+    lame_duck_s: float | None = None
+    bundle: str | None = None
+    port: int | None = None
     debug: bool = False
     snapshot_cache_bytes: int | None = None
     snapshot_load: LoadMode | None = None
@@ -72,6 +78,11 @@ class Settings:
     def environments(self) -> Path:
         """The folder of the environments of functions with requirements that this interpreter does not meet."""
         return self.home / "environments"
+
+    @property
+    def bundles(self) -> Path:
+        """The folder of bundles that were fetched."""
+        return self.home / "bundles"
 
     @property
     def logs(self) -> Path:
@@ -99,7 +110,9 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         url=environ.get(URL) or None,
         token=environ.get(TOKEN) or None,
         platform_socket=environ.get(PLATFORM_SOCKET) or None,
-        lame_duck_s=_seconds(environ, LAME_DUCK),
+        lame_duck_s=_seconds(environ, LAME_DUCK) if environ.get(LAME_DUCK, "").strip() else None,
+        bundle=environ.get(BUNDLE, "").strip() or None,
+        port=_port(environ),
         debug=environ.get(DEBUG, "") not in ("", "0", "false", "no"),
         num_threads=_num_threads(environ),
         snapshot_load=_one_of(environ, SNAPSHOT_LOAD, LOAD_MODES),
@@ -122,6 +135,12 @@ def _num_threads(environ: Mapping[str, str]) -> int | None:
     """Read the count as OpenMP does, the first of a list with one a nesting level; None is nonsense, as there."""
     first = environ.get(NUM_THREADS, "").partition(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else None
+
+
+def _port(environ: Mapping[str, str]) -> int | None:
+    """Read the port for a container; what is no port is another program's business: Kubernetes' links have URLs."""
+    text = environ.get(PORT, "").strip()
+    return int(text) if text.isdecimal() and int(text) < 65_536 else None
 
 
 def _snapshot_uri(environ: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""`faas serve`: one instance on a port, in this process."""
+"""`faas serve`: one instance on a port, in this process: of a target, or of a bundle as a container runs it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 
 import click
 import uvloop
+from click.core import ParameterSource
 
 from faas import settings
 from faas.cli import environment
@@ -27,7 +28,13 @@ logger = logging.getLogger(__name__)
 
 
 @click.command()
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option(
+    "--bundle",
+    metavar="PLACE",
+    help="Serve a bundle as a container does: its folder, its archive, or s3://bucket/prefix of either. Default: "
+    "FAAS_BUNDLE. Listens on all addresses and on PORT, unless told otherwise.",
+)
 @ports.options
 @click.option("--reload", is_flag=True, help="Start again when a Python file beside the target's changes.")
 @click.option(
@@ -40,8 +47,11 @@ logger = logging.getLogger(__name__)
 )
 @logs.option
 @click.option("--listen-fd", type=int, hidden=True, help="Listen on this descriptor, until standard input ends.")
+@click.pass_context
 def command(
-    target: str,
+    ctx: click.Context,
+    target: str | None,
+    bundle: str | None,
     host: str,
     port: int,
     reload: bool,
@@ -49,8 +59,15 @@ def command(
     log_format: str | None,
     listen_fd: int | None,
 ) -> int:
-    """Serve the function of TARGET on a port until stopped. A second Ctrl-C does not wait for calls in flight."""
+    """Serve the function of TARGET, or a bundle, on a port until stopped.
+
+    A second Ctrl-C does not wait for calls in flight.
+    """
     logs.configure(log_format)
+    bundle = _bundle(target, bundle, reload)
+    if bundle is not None:
+        return _serve_bundle(bundle, _listen_as_a_container(ctx, host, port), keep_alive)
+    assert target is not None
     if reload:
         from faas.cli.reload import serve_again_and_again  # watchfiles is for this alone
 
@@ -59,6 +76,38 @@ def command(
     function = one(environment.load(target), target)
     listen = ports.listen(host, port) if listen_fd is None else socket.socket(fileno=listen_fd)
     return serve_here(function, listen, keep_alive_s=keep_alive, is_child=listen_fd is not None)
+
+
+def _bundle(target: str | None, bundle: str | None, reload: bool) -> str | None:
+    """Return the bundle that is meant; None where it is a target."""
+    if target is not None and bundle is not None:
+        raise Failure(f"both a target ({target}) and --bundle {bundle}", "give one of them", CALL_WAS_WRONG)
+    if target is None and bundle is None:
+        bundle = settings.read().bundle
+        if bundle is None:
+            raise click.UsageError("Missing argument 'TARGET', or --bundle, or FAAS_BUNDLE.")
+    if bundle is not None and reload:
+        raise Failure("a bundle does not change, and --reload waits for that", "leave --reload out", CALL_WAS_WRONG)
+    return bundle
+
+
+def _listen_as_a_container(ctx: click.Context, host: str, port: int) -> socket.socket:
+    """Return the socket: on all addresses and the environment's PORT, where neither was said."""
+    if ctx.get_parameter_source("host") is ParameterSource.DEFAULT:
+        host = "0.0.0.0"
+    if ctx.get_parameter_source("port") is ParameterSource.DEFAULT:
+        port = settings.read().port or port
+    return ports.listen(host, port)
+
+
+def _serve_bundle(bundle: str, listen: socket.socket, keep_alive_s: float) -> int:
+    from faas import dedicated  # nothing to whoever serves a target
+    from faas.errors import StartFailed
+
+    try:
+        return dedicated.serve(bundle, listen, keep_alive_s=keep_alive_s)
+    except StartFailed as error:
+        raise Failure(str(error), "correct it and make the bundle again", WORK_FAILED) from error
 
 
 def serve_here(function: Function, listen: socket.socket, *, keep_alive_s: float, is_child: bool = False) -> int:
@@ -91,7 +140,7 @@ async def _serve(function: Function, listen: socket.socket, keep_alive_s: float,
         [listen],
         load=load,
         grace_s=function.spec.calls.grace_period_s,
-        lame_duck_s=found.lame_duck_s,
+        lame_duck_s=found.lame_duck_s or 0.0,
         on_ready=lambda: logger.info("%s is at %s", function.name, url),
         stop=stop,
     )

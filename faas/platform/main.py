@@ -270,7 +270,7 @@ class Platform:
         What a proxy sends that is slow to hear of the end is answered, too.
         """
         self._functions.registry.is_ready = False
-        await asyncio.sleep(self._settings.lame_duck_s)
+        await asyncio.sleep(self._settings.lame_duck_s or 0.0)
         if self._following is not None:
             self._following.cancel()
         grace_s = self._functions.grace_s

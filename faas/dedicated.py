@@ -1,0 +1,120 @@
+"""An instance that has its process, and mostly a container, to itself: what `faas serve --bundle` runs.
+
+The port is open from the start; ready is it after the thaw and the warm-up. It is told to stop by a signal, and then
+still serves for a while, since proxies hear of it later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import msgspec
+import uvloop
+
+import snapshot
+from faas import settings
+from faas.bundle import reading
+from faas.bundle.fetching import fetch
+from faas.bundle.manifest import MANIFEST, Bundle
+from faas.bundle.prepared import prepared
+from faas.errors import StartFailed
+from faas.preparation import Preparation
+from faas.revision import Loaded, Revision
+from faas.server.porter import Porter
+from faas.settings import Settings
+from faas.signals import stop_signals
+
+LAME_DUCK_S: Final = 5.0
+"""How long it serves after it was told to stop, unless FAAS_LAME_DUCK_S says otherwise."""
+_ID_LENGTH: Final = 8
+
+logger = logging.getLogger(__name__)
+
+
+def serve(address: str, listen: socket.socket, *, keep_alive_s: float) -> int:
+    """Serve the bundle at an address on a listening socket until told to stop. Returns the exit code.
+
+    Raises:
+        BundleError: it cannot be loaded.
+        SnapshotError: S3 does not give it.
+        StartFailed: the function did not start.
+    """
+    begun = time.monotonic()
+    found = settings.read()
+    for signum in stop_signals():
+        signal.signal(signum, _end)  # nothing has begun yet; and as the first process of a container nobody else would
+    with Porter(listen):
+        folder = fetch(address, found.bundles)
+        bundle = reading.read(folder)
+        loaded = Loaded(_revision(folder, bundle, found), keep_alive_s)
+    phases = {"import": time.monotonic() - begun}
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(loaded, listen, phases, found))
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+    os._exit(0)
+
+
+async def _serve(loaded: Loaded, listen: socket.socket, phases: dict[str, float], found: Settings) -> int:
+    function, runtime = loaded.handler.function, loaded.server.runtime
+    runtime.begin(f"{socket.gethostname()}-{os.getpid()}", phases=phases)
+
+    def ready() -> None:
+        took = ", ".join(f"{phase} {seconds:.3f} s" for phase, seconds in phases.items())
+        logger.info("%s is ready: %s", function.name, took)
+
+    code = await loaded.server.serve(
+        [listen],
+        load=lambda: loaded.begin(phases),
+        grace_s=function.spec.calls.grace_period_s,
+        lame_duck_s=LAME_DUCK_S if found.lame_duck_s is None else found.lame_duck_s,
+        on_ready=ready,
+    )
+    if runtime.state == "failed":
+        raise StartFailed(f"{function.name} did not start: {runtime.reason}")
+    return code
+
+
+def _revision(folder: Path, bundle: Bundle, found: Settings) -> Revision:
+    """Return what the bundle's function runs as here: with a frozen state where there is one."""
+    known = prepared(folder, bundle)
+    target = f"{folder / MANIFEST}:{bundle.name}"
+    made = Revision(id=bundle.digest[:_ID_LENGTH], target=target, function=bundle.name)
+    if isinstance(known, Preparation):
+        made = Revision(
+            id=known.revision,
+            target=target,
+            function=bundle.name,
+            snapshot=known.snapshot,
+            digest=known.digest,
+            env=known.description.env,
+            later=known.later,
+        )
+    elif known is not None:
+        logger.warning("what the bundle of %s knows of its state is of no use here: %s", bundle.name, known)
+    place, why = _snapshot(bundle, made, found)
+    if place is None and found.snapshot_uri is None:
+        logger.info("setup() runs: %s", why)
+    return msgspec.structs.replace(made, snapshot=place)
+
+
+def _snapshot(bundle: Bundle, made: Revision, found: Settings) -> tuple[str | None, str]:
+    """Return where the frozen state is, of those that are at hand; or None, and in words why there is none."""
+    if found.snapshot_dir is not None:
+        store = snapshot.LocalStore(found.snapshot_dir)
+        try:
+            return str(store.folder(store.find(bundle.name, made.digest))), ""
+        except (snapshot.SnapshotNotFoundError, OSError) as error:
+            if made.snapshot is None:
+                return None, str(error)
+            logger.info("the snapshot is not in %s: %s", found.snapshot_dir, error)
+    return made.snapshot, f"the bundle of {bundle.name} has no snapshot, and no FAAS_SNAPSHOT_DIR or _URI names one"
