@@ -10,10 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from faas.errors import MalformedBody
+from faas.messages import Turn
 
 REQUEST_ID: Final = b"x-request-id"
 TIMEOUT_MS: Final = b"x-request-timeout-ms"
 PRIORITY: Final = b"x-priority"
+QUEUE_TIMEOUT_MS: Final = b"x-queue-timeout-ms"
+SEQUENCE_ID: Final = b"x-sequence-id"
+SEQUENCE_START: Final = b"x-sequence-start"
+SEQUENCE_END: Final = b"x-sequence-end"
 COLD: Final = b"x-faas-cold"
 ACTIVATE_MS: Final = b"x-faas-activate-ms"
 
@@ -66,31 +71,66 @@ def timeout_s(headers: Mapping[bytes, bytes], longest_s: float) -> float:
     Raises:
         MalformedBody: the header holds no positive number.
     """
-    stated = headers.get(TIMEOUT_MS)
+    return min(longest_s, _seconds(headers, TIMEOUT_MS, "X-Request-Timeout-Ms"))
+
+
+def queue_timeout_s(headers: Mapping[bytes, bytes]) -> float:
+    """Return the seconds for which the caller would wait in the queue; infinity where it does not say.
+
+    Raises:
+        MalformedBody: the header holds no positive number.
+    """
+    return _seconds(headers, QUEUE_TIMEOUT_MS, "X-Queue-Timeout-Ms")
+
+
+def _seconds(headers: Mapping[bytes, bytes], header: bytes, title: str) -> float:
+    stated = headers.get(header)
     if stated is None:
-        return longest_s
+        return math.inf
     try:
         value = float(stated)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise MalformedBody(f"X-Request-Timeout-Ms: {stated.decode('latin-1')!r} is no number of milliseconds above 0")
-    return min(longest_s, value / 1000.0)
+        raise MalformedBody(f"{title}: {stated.decode('latin-1')!r} is no number of milliseconds above 0")
+    return value / 1000.0
 
 
 def priority(headers: Mapping[bytes, bytes]) -> int:
-    """Return the level that the caller chose; 1, the highest, where it chose none.
+    """Return the level that the caller chose, 1 the highest; 0 where it chose none.
 
     Raises:
         MalformedBody: the header holds no whole number of at least 1.
     """
     stated = headers.get(PRIORITY)
     if stated is None:
-        return 1
+        return 0
     text = stated.strip()
     if not text.isdigit() or len(text) > 9 or int(text) < 1:
         raise MalformedBody(f"X-Priority: {stated.decode('latin-1')!r} is no whole number of at least 1 (the highest)")
     return int(text)
+
+
+def sequence(headers: Mapping[bytes, bytes]) -> Turn | None:
+    """Return which sequence the call belongs to, and whether it begins or ends it; None where it belongs to none.
+
+    Raises:
+        MalformedBody: the id is empty or too long, or one of the flags is neither 0 nor 1.
+    """
+    stated = headers.get(SEQUENCE_ID)
+    if stated is None:
+        return None
+    if not stated or len(stated) > _MAX_ID_LENGTH:
+        raise MalformedBody(f"X-Sequence-Id: write 1 to {_MAX_ID_LENGTH} characters")
+    start = _flag(headers, SEQUENCE_START, "X-Sequence-Start")
+    return Turn(stated.decode("latin-1"), start, _flag(headers, SEQUENCE_END, "X-Sequence-End"))
+
+
+def _flag(headers: Mapping[bytes, bytes], header: bytes, title: str) -> bool:
+    stated = headers.get(header, b"0")
+    if stated not in (b"0", b"1"):
+        raise MalformedBody(f"{title}: {stated.decode('latin-1')!r} is neither 0 nor 1")
+    return stated == b"1"
 
 
 def activate_ms(headers: Mapping[bytes, bytes]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -26,12 +26,12 @@ _BYTES: Final = (b"content-type", media.BYTES)
 _WARM: Final = (b"x-cold-start", b"0")
 _COLD: Final = (b"x-cold-start", b"1")
 _BATCH_SIZES: Final = [(b"x-batch-size", b"%d" % size) for size in range(257)]
-_STATED: Final = frozenset((stated.TIMEOUT_MS, stated.PRIORITY))
+_STATED: Final = frozenset((stated.TIMEOUT_MS, stated.PRIORITY, stated.QUEUE_TIMEOUT_MS, stated.SEQUENCE_ID))
 _RAW_KINDS: Final = (bytes, bytearray, memoryview)
 _NOTHING: Final = object()
 
 
-class _Asked:
+class Asked:
     """One request: when it came, its headers, the id it goes by, its body."""
 
     __slots__ = ("arrived_at", "body", "headers", "request_id")
@@ -44,7 +44,9 @@ class _Asked:
 
 
 class Invoke:
-    """Answers the calls of one endpoint."""
+    """Answers the calls of one endpoint. They are made of the class `CALL`."""
+
+    CALL: ClassVar[type[Call]] = Call
 
     def __init__(self, runtime: Runtime, endpoint: Endpoint, ids: stated.RequestIds, watches: Watches) -> None:
         calls = runtime.function.spec.calls
@@ -69,7 +71,7 @@ class Invoke:
         """Answer one request, as an ASGI application."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         request_id = self._ids.of(headers.get(stated.REQUEST_ID))
-        asked = _Asked(self._clock(), headers, request_id, Body(receive, headers, self._limit))
+        asked = Asked(self._clock(), headers, request_id, Body(receive, headers, self._limit))
         call: Call | None = None
         status = CLIENT_CLOSED
         self._metrics.num_inflight += 1
@@ -97,7 +99,7 @@ class Invoke:
                 call.leave()
             self._count(call, status, asked.arrived_at)
 
-    async def _decode(self, asked: _Asked) -> dict[str, Any]:
+    async def _decode(self, asked: Asked) -> dict[str, Any]:
         form = media.of(asked.headers.get(b"content-type"), self._raw is not None)
         if form.form == "multipart":
             return self._signature.convert(await multipart.read(asked.body.chunks(), form.boundary, self._fields))
@@ -106,18 +108,22 @@ class Invoke:
             return {self._raw.name: data}
         return self._signature.decode(data if form.charset is None else media.to_utf8(data, form.charset))
 
-    def _call(self, kwargs: dict[str, Any], asked: _Asked) -> Call:
-        headers, timeout_s, priority = asked.headers, self._timeout_s, 1
-        if not _STATED.isdisjoint(headers):
-            timeout_s, priority = stated.timeout_s(headers, timeout_s), stated.priority(headers)
+    def _call(self, kwargs: dict[str, Any], asked: Asked) -> Call:
+        headers = asked.headers
         context = Context(
             asked.request_id.decode(),
             stated.Headers(headers) if self._wants_context else NO_HEADERS,
-            deadline=asked.arrived_at + timeout_s,
+            deadline=asked.arrived_at + self._timeout_s,
             model_version=self._runtime.version,
             clock=self._clock,
         )
-        return Call(kwargs, context, priority)
+        call = self.CALL(kwargs, context)
+        if not _STATED.isdisjoint(headers):
+            context.deadline = asked.arrived_at + stated.timeout_s(headers, self._timeout_s)
+            context.sequence = stated.sequence(headers)
+            call.priority = stated.priority(headers)
+            call.queue_timeout_s = stated.queue_timeout_s(headers)
+        return call
 
     async def _payload(self, call: Call) -> tuple[Pair, bytes]:
         """Return the answer's content type and body."""
@@ -130,7 +136,7 @@ class Invoke:
             return _BYTES, bytes(value)
         return _JSON, codec.encode(value)
 
-    async def _stream(self, call: Call, asked: _Asked, send: Send) -> int:
+    async def _stream(self, call: Call, asked: Asked, send: Send) -> int:
         """Send the events as they come. Until there is one, an error has a status of its own. Returns the status."""
         self._runtime.engines[self._path].submit(call)
         events = call.events()
@@ -145,12 +151,12 @@ class Invoke:
 
         return await stream.pump(send, call, held, events, failed)
 
-    async def _refuse(self, error: Exception, call: Call | None, asked: _Asked, send: Send) -> int:
+    async def _refuse(self, error: Exception, call: Call | None, asked: Asked, send: Send) -> int:
         problem = self._problem(error, asked)
         await Answer.telling(problem, asked.request_id, *self._cost(call, asked)).send(send, asked.body)
         return problem.status
 
-    def _problem(self, error: Exception, asked: _Asked) -> Problem:
+    def _problem(self, error: Exception, asked: Asked) -> Problem:
         problem = Problem.of(error, debug=self._runtime.debug)
         if problem.is_servers:
             logger.error("request %s failed", asked.request_id.decode(), exc_info=error)
@@ -158,7 +164,7 @@ class Invoke:
             logger.info("request %s: 499, the caller left", asked.request_id.decode())
         return problem
 
-    def _cost(self, call: Call | None, asked: _Asked) -> list[Pair]:
+    def _cost(self, call: Call | None, asked: Asked) -> list[Pair]:
         """Return the headers that say who answered, and what it cost where anything was computed."""
         said = [(b"x-instance-id", self._runtime.instance_id.encode("latin-1", "replace")), self._version]
         if call is None or not call.started_at:

@@ -115,6 +115,11 @@ class Batching:
             raise SettingError("Batching(rows=True, pad=...): items carry rows, or have a length of their own; take one")
         if self.sequences is not None and not isinstance(self.sequences, Sequences):
             raise SettingError(f"Batching(sequences={self.sequences!r}): must be a Sequences(...)")
+        if self.sequences is not None and self.instances > 1:
+            raise SettingError(
+                f"Batching(instances={self.instances}, sequences=...): calls of a sequence run one after another, and "
+                "so do batches; set instances=1"
+            )
         if self.rows and self.sequences is not None:
             raise SettingError(
                 "Batching(rows=True, sequences=...): an item of a sequence holds one slot and cannot carry more rows"
