@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from faas.errors import BadInput, FaasError, RemoteError
     from faas.function import Function, endpoint, inference_function
     from faas.messages import END, Context
-    from faas.spec import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Sequences, Snapshot, Versions
+    from faas.spec import (
+        Batching,
+        Cache,
+        Calls,
+        Pad,
+        QueuePolicy,
+        Resources,
+        Scaling,
+        Selection,
+        Sequences,
+        Snapshot,
+        Versions,
+    )
+    from faas.variants import variant
     from faas.weights import open_weights
 
 _HOMES = {
@@ -26,7 +39,11 @@ _HOMES = {
     "errors": ("BadInput", "FaasError", "RemoteError"),
     "function": ("Function", "endpoint", "inference_function"),
     "messages": ("END", "Context"),
-    "spec": ("Batching", "Calls", "Pad", "QueuePolicy", "Resources", "Scaling", "Sequences", "Snapshot", "Versions"),
+    "spec": (
+        *("Batching", "Cache", "Calls", "Pad", "QueuePolicy", "Resources", "Scaling", "Selection", "Sequences"),
+        *("Snapshot", "Versions"),
+    ),
+    "variants": ("variant",),
     "weights": ("open_weights",),
 }
 _HOME_OF = {name: f"faas.{module}" for module, names in _HOMES.items() for name in names}
@@ -36,6 +53,7 @@ __all__ = [
     "Array",
     "BadInput",
     "Batching",
+    "Cache",
     "Calls",
     "Context",
     "FaasError",
@@ -45,12 +63,14 @@ __all__ = [
     "RemoteError",
     "Resources",
     "Scaling",
+    "Selection",
     "Sequences",
     "Snapshot",
     "Versions",
     "endpoint",
     "inference_function",
     "open_weights",
+    "variant",
 ]
 
 

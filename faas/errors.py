@@ -11,6 +11,7 @@ FaasError
 │   ├── UnsupportedMedia    a stated type or encoding that the parameters cannot take                         415
 │   ├── PayloadTooLarge     the body is over `max_payload`                                                    413
 │   ├── UnknownVersion      the version that the call names is not served                                     404
+│   ├── UnknownRequest      feedback on a call that is not remembered                                         404
 │   └── BadLabel            a label that leads nowhere, or cannot lead where it should                        400
 ├── Refused                 not computed, try again after `retry_after_s`
 │   ├── QueueFull           the bounded queue has no room                                                     429
@@ -88,6 +89,10 @@ class PayloadTooLarge(BadInput):
 
 class UnknownVersion(BadInput):
     """The version that a call names is not served."""
+
+
+class UnknownRequest(BadInput):
+    """Feedback names a call that is not remembered, or has had its feedback."""
 
 
 class BadLabel(BadInput):

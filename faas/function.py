@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Final, overload
 
-from faas import names
+from faas import cacheable, names, variants
 from faas.errors import SettingError
 from faas.schema import Signature
 from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapshot, refuse_unknown
+from faas.variants import PREDICT, Variant
 
-PREDICT: Final = "predict"
 RESERVED_PATHS: Final = (
     "/livez",
     "/readyz",
@@ -34,11 +34,20 @@ _HOOKS: Final = ("setup", "teardown", "after_thaw")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One public way into a handler: the path below the function, the method that answers, its schema."""
+    """One public way into a handler: the path below the function, the method that answers, its schema.
+
+    Where there are `variants`, the best first, one of these methods answers, and `method` is the best one's.
+    """
 
     path: str
     method: str
     signature: Signature
+    variants: tuple[Variant, ...] = ()
+
+    @property
+    def each(self) -> tuple[Endpoint, ...]:
+        """The endpoint as each of its variants would have it; the endpoint itself where it has none."""
+        return tuple(replace(self, method=held.name, variants=()) for held in self.variants) or (self,)
 
 
 @dataclass(frozen=True)
@@ -224,6 +233,9 @@ def make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any] | None
     if spec.versions is not None and not inspect.isclass(user):
         raise SettingError(f"{user.__name__}: versions= needs a class, whose setup() makes the state of each version")
     endpoints = _class_endpoints(user, spec, scope) if inspect.isclass(user) else (_endpoint("/", user, spec, scope),)
+    varied = next((e for e in endpoints if e.variants), endpoints[0])
+    variants.check(spec, user.__name__, varied.variants, varied.signature)
+    cacheable.check(spec, user.__name__, {e.method: e.signature for e in endpoints})
     return Function(user, spec, endpoints)
 
 
@@ -232,9 +244,15 @@ def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -
     methods = _methods(user)
     marks = {name: _mark_of(user, name) for name in methods}
     marked = {name: path for name, path in marks.items() if path is not None}
-    if PREDICT in methods and PREDICT not in marked:
-        marked = {PREDICT: "/" if "/" not in marked.values() else "/predict"} | marked
-    if not marked:
+    free = "/" if "/" not in marked.values() else "/predict"
+    held = variants.found_in(user, methods, marked)
+    if held:
+        each = [_endpoint(free, methods[name], spec, scope) for name in held]
+        variants.check_alike(user.__name__, {e.method: e.signature for e in each})
+        found[free] = replace(each[0], variants=tuple(held.values()))
+    elif PREDICT in methods and PREDICT not in marked:
+        marked = {PREDICT: free} | marked
+    if not marked and not held:
         near = names.suggestion(PREDICT, methods).replace("did you mean", "is it")
         raise SettingError(f"class {user.__name__} has no method predict and none marked @endpoint('/path'){near}")
     for name, path in marked.items():

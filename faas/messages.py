@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -102,6 +102,7 @@ class Call:
     queue at most. Times are moments on the monotonic clock in seconds, 0.0 while unknown:
     `queued_at` when an engine took it, `picked_at` when it left the queue into a batch, `started_at` when the handler
     began, `ended_at` when the outcome was there. `batch_size` is the number of items the handler was called with.
+    `notes` are what engines tell about the answer beside its value, by name; None where they tell nothing.
     """
 
     __slots__ = (
@@ -114,6 +115,7 @@ class Call:
         "done",
         "ended_at",
         "kwargs",
+        "notes",
         "num_rows",
         "on_leave",
         "picked_at",
@@ -133,6 +135,7 @@ class Call:
         self.queued_at = self.picked_at = self.started_at = self.ended_at = 0.0
         self.done = False
         self.on_leave: Callable[[Call], None] | None = None
+        self.notes: dict[str, str] | None = None
         self._events: deque[Any] = deque()
         self._error: BaseException | None = None
         self._wakeup: asyncio.Future[None] | None = None
@@ -142,6 +145,30 @@ class Call:
     def deadline(self) -> float:
         """The moment by which the answer must be there."""
         return self.context.deadline
+
+    def again(self) -> Call:
+        """Return a new call of the same input, with an outcome of its own: for an engine that asks on its callers' behalf.
+
+        The input is the same object, not a copy.
+        """
+        given = self.context
+        context = Context(
+            given.request_id,
+            given.headers,
+            deadline=given.deadline,
+            model_version=given.model_version,
+            sequence=given.sequence,
+            clock=given._clock,
+        )
+        made = Call(self.kwargs, context, self.priority)
+        made.num_rows, made.queue_timeout_s = self.num_rows, self.queue_timeout_s
+        return made
+
+    def note(self, name: str, text: str) -> None:
+        """Tell something about the answer beside its value."""
+        if self.notes is None:
+            self.notes = {}
+        self.notes[name] = text
 
     def put(self, value: Any) -> None:
         """Hand one event of a stream to the caller."""
@@ -222,6 +249,11 @@ class Call:
             await self._wakeup
         finally:
             self._wakeup = None
+
+
+def num_items(calls: Sequence[Call]) -> int:
+    """Return what calls count for in a batch."""
+    return calls[0].num_rows if len(calls) == 1 else sum(call.num_rows for call in calls)
 
 
 def _resolve(waiter: asyncio.Future[None] | None) -> None:

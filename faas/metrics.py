@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from faas.engine.batch import Report
+    from faas.engine.cached import Computation
+    from faas.engine.clock_cache import ClockCache
+    from faas.engine.selection.assembly import Selector
 
 Outcome = Literal["ok", "bad_input", "refused", "deadline", "gone", "error"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("ok", "bad_input", "refused", "deadline", "gone", "error")
@@ -93,6 +96,8 @@ class Metrics:
         self.loop_lag_s = 0.0
         self.state: str = "starting"
         self.queue_depth: Callable[[], int] = lambda: 0
+        self.cache: ClockCache[Computation] | None = None
+        self.selector: Selector | None = None
         self.model_cpu_s = 0.0
         self._slo_s = slo_s if slo_s is not None else float("inf")
         self._num_gpus = num_gpus
@@ -110,8 +115,9 @@ class Metrics:
         self.requests["ok"] += 1
         taken_s = now - arrived_at
         self.request_s.observe(taken_s)
-        self.queue_s.observe(call.picked_at - call.queued_at)
-        self.exec_s.observe(call.ended_at - call.started_at)
+        if call.started_at:
+            self.queue_s.observe(call.picked_at - call.queued_at)
+            self.exec_s.observe(call.ended_at - call.started_at)
         if taken_s <= self._slo_s:
             self.num_slo_met += 1
 
@@ -154,7 +160,7 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         """Yield each metric as it stands."""
         m = self._metrics
-        yield self._requests()
+        yield self._counter_by("faas_requests", "Requests by outcome", "outcome", m.requests)
         yield self._histogram("faas_request_seconds", "From arrival to the answer", m.request_s)
         yield self._histogram("faas_queue_seconds", "Waiting for a batch", m.queue_s)
         yield self._histogram("faas_exec_seconds", "In the handler, as each item saw it", m.exec_s)
@@ -171,14 +177,25 @@ class _Collector:
         yield self._gauge("faas_loop_lag_seconds", "How late the event loop last ran", m.loop_lag_s)
         yield self._counter("process_cpu_seconds", "CPU seconds of the process", time.process_time())
         yield self._gauge("process_resident_memory_bytes", "Resident memory", _resident_bytes())
+        if m.cache is not None:
+            yield from self._of_cache(m.cache)
+        if m.selector is not None:
+            yield from self._of_selection(m.selector)
 
-    def _requests(self) -> Metric:
-        from prometheus_client.core import CounterMetricFamily
+    def _of_cache(self, cache: ClockCache[Computation]) -> Iterator[Metric]:
+        yield self._counter("faas_cache_hits", "Answers that cost no computation of their own", cache.num_hits)
+        yield self._counter("faas_cache_misses", "Answers that were computed", cache.num_misses)
+        yield self._gauge("faas_cache_bytes", "Bytes of the answers that are kept", cache.num_bytes)
 
-        family = CounterMetricFamily("faas_requests", "Requests by outcome", labels=[*self._labels, "outcome"])
-        for outcome, count in self._metrics.requests.items():
-            family.add_metric([*self._labels.values(), outcome], count)
-        return family
+    def _of_selection(self, selector: Selector) -> Iterator[Metric]:
+        counts, learner = selector.counts, selector.learner
+        yield self._counter_by("faas_variant_requests", "Calls that a variant was asked", "variant", counts.variants)
+        if learner is None:
+            return
+        yield self._counter_by("faas_default_answers", "Default answers by reason", "reason", counts.defaults)
+        used = {"used": learner.num_used, "unknown": learner.num_unknown}
+        yield self._counter_by("faas_feedback", "Feedback that was learned from, or of no known call", "outcome", used)
+        yield self._by("faas_variant_share", "Share of a variant without a context", "variant", learner.shares(""))
 
     def _histogram(self, name: str, text: str, held: Histogram) -> Metric:
         from prometheus_client.core import HistogramMetricFamily
@@ -199,6 +216,14 @@ class _Collector:
 
         family = GaugeMetricFamily(name, text, labels=list(self._labels))
         family.add_metric(list(self._labels.values()), value)
+        return family
+
+    def _counter_by(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+        from prometheus_client.core import CounterMetricFamily
+
+        family = CounterMetricFamily(name, text, labels=[*self._labels, label])
+        for key, value in values.items():
+            family.add_metric([*self._labels.values(), key], value)
         return family
 
     def _by(self, name: str, text: str, label: str, values: dict[str, float]) -> Metric:

@@ -22,6 +22,13 @@ SEQUENCE_END: Final = b"x-sequence-end"
 COLD: Final = b"x-faas-cold"
 ACTIVATE_MS: Final = b"x-faas-activate-ms"
 
+_NOTES: Final = {
+    "cache": b"x-cache",
+    "variant": b"x-model-variant",
+    "confidence": b"x-confidence",
+    "default": b"x-default-answer",
+}
+
 _ID_BYTES: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/+=@-"
 _MAX_ID_LENGTH: Final = 128
 _TRACEPARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
@@ -140,3 +147,8 @@ def activate_ms(headers: Mapping[bytes, bytes]) -> float | None:
     except (KeyError, ValueError):
         return None
     return value if 0 <= value < math.inf else None
+
+
+def noted(notes: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return the headers that say what engines tell about an answer."""
+    return [(_NOTES[name], text.encode("latin-1", "replace")) for name, text in notes.items()]

@@ -9,8 +9,10 @@ from typing import Any
 from faas import names
 from faas.errors import SettingError
 from faas.spec.batching import Batching
+from faas.spec.cache import Cache
 from faas.spec.checks import choice, policy, whole
 from faas.spec.instance import Calls, Resources, Scaling
+from faas.spec.selection import Selection
 from faas.spec.snapshot import LOAD_MODES, LoadMode, Snapshot
 from faas.spec.versions import Versions
 
@@ -40,6 +42,8 @@ class FunctionSpec:
     load: LoadMode = "auto"
     recycle_after: int | None = None
     versions: Versions | None = None
+    cache: Cache | None = None
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         if not names.is_label(self.name):
@@ -51,9 +55,12 @@ class FunctionSpec:
             ("calls", Calls),
             ("snapshot", Snapshot),
             ("versions", Versions),
+            ("cache", Cache),
+            ("selection", Selection),
         ):
             value = getattr(self, field)
-            if not isinstance(value, kind) and not (value is None and field in ("batching", "versions")):
+            optional = type(self).__dataclass_fields__[field].default is None  # type: ignore[attr-defined]
+            if not isinstance(value, kind) and not (value is None and optional):
                 raise SettingError(f"{field}={value!r}: must be a {kind.__name__}(...)")
         if self.versions is not None and self.snapshot.mode != "state":
             raise SettingError(

@@ -1,0 +1,89 @@
+"""The engine that answers with the most accurate variant that is fast enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+from faas.clock import Clock, monotonic
+from faas.engine.selection.several import Candidate, Counts, Several
+from faas.engine.selection.slack import Outlook, Switch
+from faas.messages import Call
+
+
+class Latency(Protocol):
+    """What is asked of the latency model of a variant."""
+
+    def seconds(self, size: int) -> float:
+        """Return the expected seconds of a batch; 0.0 before one has run."""
+        ...
+
+    def at_most(self, size: int) -> float:
+        """Return the seconds that a batch hardly ever exceeds."""
+        ...
+
+    def largest_within(self, seconds: float, most: int) -> int:
+        """Return the largest size up to `most`, at least 1, that takes at most `seconds`."""
+        ...
+
+
+class Prediction(Protocol):
+    """What is asked of the batcher of a variant."""
+
+    @property
+    def latency(self) -> Latency:
+        """What its batches take."""
+        ...
+
+    def pending_s(self, num_more: int = 0) -> float:
+        """Return the seconds from now in which all that it has in hand, and `num_more` more, will be computed."""
+        ...
+
+
+class Switching(Several):
+    """See `Engine` for the contract. Notes `variant` on each call.
+
+    `candidates` are in the order of their accuracy, the best first, and none is below the floor: where the fastest
+    of them cannot keep the promise either, its own engine refuses the call. They share the model thread, so a call
+    waits for what the others have in hand, too. `slo_s` is the promise, `max_batch_size` the largest batch.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        predictions: Sequence[Prediction],
+        counts: Counts,
+        *,
+        slo_s: float,
+        max_batch_size: int,
+        switch: Switch | None = None,
+        clock: Clock = monotonic,
+    ) -> None:
+        super().__init__(candidates, counts)
+        self.switch = switch or Switch(len(self.candidates))
+        self._predictions = tuple(predictions)
+        self._slo_s = slo_s
+        self._max_batch_size = max_batch_size
+        self._clock = clock
+
+    def submit(self, call: Call) -> None:
+        """See `Engine`."""
+        now = self._clock()
+        pending = [held.pending_s() for held in self._predictions]
+        total = sum(pending)
+        outlooks = [
+            Outlook(total - own + held.pending_s(1), held.latency.at_most(1), self._capacity(held.latency))
+            for own, held in zip(pending, self._predictions, strict=True)
+        ]
+        slack_s = min(call.deadline - now, self._slo_s)
+        self._give(call, self.candidates[self.switch.choose(outlooks, slack_s, now)])
+
+    def _capacity(self, latency: Latency) -> float:
+        """Return the calls a second that a variant can answer in time in the long run; infinity while it is unknown.
+
+        b / l(b) for the largest b whose batch takes half of the promise: the other half is for waiting while it fills.
+        """
+        size = latency.largest_within(self._slo_s / 2.0, self._max_batch_size)
+        seconds = latency.seconds(size)
+        return size / seconds if seconds > 0.0 else math.inf

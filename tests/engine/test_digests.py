@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pydantic
+import pytest
+import torch
+
+from faas.engine.digests import Digests
+
+digests = Digests("function", "version", "/")
+
+
+def of(value: Any) -> bytes:
+    found = digests.of({"x": value})
+    assert found is not None
+    return found
+
+
+@dataclass
+class Parcel:
+    weight: float
+    country: str
+
+
+class Row(msgspec.Struct):
+    weight: float
+
+
+class Model(pydantic.BaseModel):
+    weight: float
+    when: datetime.datetime
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+FLOATS = np.array([1, 2], dtype="<f8")
+DIFFERENT: list[Any] = [
+    [1, 2],
+    [1.0, 2.0],
+    "1,2",
+    b"1,2",
+    "[1, 2]",
+    [[1, 2]],
+    [True, 2],
+    None,
+    "",
+    [],
+    {},
+    {"x": [1, 2]},
+    FLOATS,
+    FLOATS.reshape(1, 2),
+    FLOATS.astype("<f4"),
+    FLOATS.astype("<i8"),
+    FLOATS.astype(">f8"),
+    FLOATS[0],
+    np.float32(1.0),
+    torch.tensor([1.0, 2.0], dtype=torch.float64),
+    torch.tensor([[1.0, 2.0]], dtype=torch.float64),
+    torch.tensor([1.0, 2.0], dtype=torch.bfloat16),
+    torch.tensor(1.0),
+    2**70 - 1.0,
+]
+
+
+def test_ca_01_element_types_and_shapes_are_part_of_the_key():
+    assert len({of(value) for value in DIFFERENT}) == len(DIFFERENT)
+
+
+def test_ca_01_the_order_of_keys_is_not():
+    assert of({"a": 1, "b": {"c": 2, "d": 3}}) == of({"b": {"d": 3, "c": 2}, "a": 1})
+    assert digests.of({"a": 1, "b": 2}) == digests.of({"b": 2, "a": 1})
+    assert of({1, 2, 3}) == of({3, 2, 1})
+
+
+def test_ca_01_nor_is_how_an_array_lies_in_memory():
+    rows = np.arange(12.0).reshape(3, 4)
+    assert of(rows.T) == of(np.ascontiguousarray(rows.T))
+    assert of(rows[:, ::2]) == of(rows[:, ::2].copy())
+    assert of(torch.from_numpy(rows).T) == of(torch.from_numpy(rows).T.contiguous())
+
+
+def test_ca_01_function_version_and_endpoint_are():
+    scopes = [("f", "1", "/"), ("f", "2", "/"), ("g", "1", "/"), ("f", "1", "/other"), ("f1", "", "/")]
+    assert len({Digests(*scope).of({"x": 1}) for scope in scopes}) == len(scopes)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Parcel(1.0, "PT"), Parcel(1.0, "ES")),
+        (Row(1.0), Row(2.0)),
+        (Model(weight=1, when="2026-01-01T00:00"), Model(weight=1, when="2026-01-01T00:01")),
+        (decimal.Decimal("1.0"), decimal.Decimal("1.1")),
+        (uuid.UUID(int=1), uuid.UUID(int=2)),
+        (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
+        (Colour.RED, "blue"),
+        (0.0, -0.0),
+        ("é", "e\u0301"),
+    ],
+)
+def test_equal_objects_have_equal_digests_and_others_do_not(one: Any, other: Any):
+    assert of(one) == of(one)
+    assert of(one) != of(other)
+
+
+@pytest.mark.parametrize("unknown", [object(), [object()], 2**70, np.array([object()])])
+def test_of_what_it_does_not_know_there_is_none(unknown: Any):
+    assert digests.of({"x": unknown}) is None
