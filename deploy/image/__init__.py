@@ -1,0 +1,35 @@
+"""OCI images without a daemon: read from registries, given layers, pushed.
+
+`append` puts layers (`layer`) on a base and pushes what the registry lacks; `inspect` reads. Synchronous: it is for
+commands. Errors: `deploy.image.errors`.
+"""
+
+from deploy.image.auth import Credentials, Keychain
+from deploy.image.build import SCRATCH, Progress, Pushed, Transfer, append, inspect
+from deploy.image.compose import Changes
+from deploy.image.errors import ImageError
+from deploy.image.layer import File, Layer
+from deploy.image.layer_cache import LayerCache
+from deploy.image.manifest import Image, Platform
+from deploy.image.reference import Reference
+from deploy.image.transport import Connection
+
+__all__ = [
+    "SCRATCH",
+    "Changes",
+    "Connection",
+    "Credentials",
+    "File",
+    "Image",
+    "ImageError",
+    "Keychain",
+    "Layer",
+    "LayerCache",
+    "Platform",
+    "Progress",
+    "Pushed",
+    "Reference",
+    "Transfer",
+    "append",
+    "inspect",
+]
