@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from faas import codec
+from faas.engine.forms import form_of
 from faas.engine.gradients import set_gradients
 from faas.errors import SchemaMismatch, SettingError, named
 from faas.function import Function
@@ -39,9 +40,10 @@ def run_batches(handler: Handler) -> None:
         return
     set_gradients(function.spec.grad)
     examples = [_example(function, index) for index in range(len(function.spec.warmup))]
+    form = form_of(function.main.signature, batching)
     for size in _BATCH_SIZES:
-        if size <= batching.max_batch_size:
-            batch = [examples[number % len(examples)] for number in range(size)]
+        batch = [examples[number % len(examples)] for number in range(size)]
+        if sum(form.count(item) for item in batch) <= batching.max_batch_size:
             _finish(function, call_batch(handler, function.main, batch))
 
 

@@ -71,7 +71,9 @@ def rows_type(hint: Any) -> tuple[Any, str | None]:
     item, library = item_type(hint)
     if item is None:
         return None, None
-    return (list[item], None) if library is None else (arrays.array_type(library, declared_array(hint)), library)
+    if library is not None:
+        return arrays.array_type(library, declared_array(hint)), library
+    return list[item], None  # type: ignore[valid-type]
 
 
 def is_numbers(kind: Any) -> bool:

@@ -11,7 +11,7 @@ from faas.engine.outcomes import Raised, slots
 from faas.engine.work import Work
 from faas.function import Endpoint, Function
 from faas.handler import Handler
-from faas.messages import END, Call, Context
+from faas.messages import END, Call, Context, num_items
 
 
 class Local:
@@ -77,13 +77,13 @@ def _calls(work: Work, items: Sequence[Mapping[str, Any]]) -> list[Call]:
 
 
 def _call(work: Work, calls: list[Call]) -> Any:
-    return work.call(**work.arguments(calls, sum(call.num_rows for call in calls)))
+    return work.call(**work.arguments(calls, num_items(calls)))
 
 
 def _slots(work: Work, answers: Any, calls: list[Call]) -> list[Any]:
     if work.streams:
         return slots(answers, len(calls), work.title)
-    return work.values(answers, calls, sum(call.num_rows for call in calls))
+    return work.values(answers, calls, num_items(calls))
 
 
 Only = Callable[[Any], Any]

@@ -97,8 +97,8 @@ class Call:
     `finish(value)`. The server awaits `result()` or iterates `events()`, and calls `leave()` when the caller has gone.
     After its outcome a call ignores what still arrives, so an engine never has to ask who is listening.
 
-    `kwargs` are the decoded body parameters, and `num_rows` what they count for in a batch: one item, unless items carry
-    rows. `priority` is the level that the caller chose, 0 for none; `queue_timeout_s` how long it would wait in the
+    `kwargs` are the decoded body parameters, and `num_rows` what they count for in a batch: 1, unless items carry rows.
+    `priority` is the level that the caller chose, 0 for none; `queue_timeout_s` how long it would wait in the
     queue at most. Times are moments on the monotonic clock in seconds, 0.0 while unknown:
     `queued_at` when an engine took it, `picked_at` when it left the queue into a batch, `started_at` when the handler
     began, `ended_at` when the outcome was there. `batch_size` is the number of items the handler was called with.

@@ -179,7 +179,7 @@ class Signature:
         return {p.name: p.library for p in self.parameters if p.library is not None}
 
     def padded(self) -> dict[str, str | None]:
-        """Return the library, None for lists, of each parameter that may be padded, and of those that are told of it."""
+        """Return the library, None for lists, of each parameter that may be padded or is told of it."""
         found = {p.name: p.library for p in self.parameters if p.library is not None or hints.is_numbers(p.type)}
         return {**found, **self.told}
 

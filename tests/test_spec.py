@@ -1,6 +1,6 @@
 import pytest
 
-from faas import Batching, Calls, Resources, Scaling, Snapshot
+from faas import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Sequences, Snapshot
 from faas.errors import SettingError
 from faas.spec import FunctionSpec
 
@@ -22,6 +22,45 @@ from faas.spec import FunctionSpec
         (lambda: Batching(allowed_batch_sizes=(4, 2)), ["must rise"]),
         (lambda: Batching(max_batch_size=8, allowed_batch_sizes=(1, 4)), ["max_batch_size=8"]),
         (lambda: Batching(max_batch_size=8, allowed_batch_sizes=()), ["must rise"]),
+        (lambda: Batching(max_batch_size=8, allowed_batch_sizes=(1, 4, True)), ["must rise"]),
+        (lambda: Batching(preferred_batch_sizes=(2,)), ["adaptive", 'idle="wait"']),
+        (lambda: Batching(preferred_batch_sizes=(4, 2), idle="wait"), ["must rise"]),
+        (lambda: Batching(preferred_batch_sizes=4, idle="wait"), ["preferred_batch_sizes=4", "must rise"]),
+        (lambda: Batching(preferred_batch_sizes=(64,), idle="wait"), ["max_batch_size=32", "no batch"]),
+        (lambda: Batching(prefered_batch_sizes=(2,)), ["did you mean 'preferred_batch_sizes'"]),
+        (lambda: Batching(instances=0), ["instances=0", "from 1"]),
+        (lambda: Batching(rows=1), ["rows=1", "True or False"]),
+        (lambda: Batching(buckets=(8, 16)), ["buckets=(8, 16)", "set pad=0"]),
+        (lambda: Batching(buckets=(16, 8), pad=0), ["must rise"]),
+        (lambda: Batching(rows=True, pad=0), ["take one"]),
+        (lambda: Batching(pad="0"), ["pad='0'", "collate"]),
+        (lambda: Batching(pad=True), ["pad=True", "collate"]),
+        (lambda: Batching(rows=True, sequences=Sequences()), ["rows=True", "sequences"]),
+        (lambda: Batching(instances=2, sequences=Sequences()), ["instances=2", "set instances=1"]),
+        (lambda: Batching(sequences=True), ["sequences=True", "Sequences(...)"]),
+        (lambda: Batching(default_priority=2), ["default_priority=2", "from 1 to 1"]),
+        (lambda: Batching(queue=5), ["queue=5", "QueuePolicy(...)"]),
+        (lambda: Batching(levels={3: QueuePolicy()}, priorities=2), ["levels={3:", "priorities=2", "no such level"]),
+        (lambda: Batching(levels={1: 5}), ["levels={1: 5}", "QueuePolicy(...)"]),
+        (lambda: Batching(levels=[QueuePolicy()]), ["must map levels"]),
+        (lambda: Batching(preserve_order=True, priorities=2), ["preserve_order=True", "priorities=2"]),
+        (
+            lambda: Batching(idle="wait", wait_ms=5, queue=QueuePolicy(timeout_ms=5)),
+            ["wait_ms=5", "timeout_ms=5", "lower wait_ms"],
+        ),
+        (lambda: QueuePolicy(timeout_action="drop"), ["timeout_action='drop'", "reject, delay"]),
+        (lambda: QueuePolicy(timeout_action="delay"), ["delay", "set timeout_ms"]),
+        (lambda: QueuePolicy(timeout_ms=0), ["timeout_ms=0", "above 0"]),
+        (lambda: QueuePolicy(max_queue=0), ["max_queue=0", "at least 1"]),
+        (lambda: QueuePolicy(max_que=1), ["did you mean 'max_queue'"]),
+        (lambda: Pad(side="top"), ["side='top'", "right, left"]),
+        (lambda: Pad(value="0"), ["value='0'", "number"]),
+        (lambda: Pad(mask="a b"), ["mask='a b'", "name of a parameter"]),
+        (lambda: Pad(mask="m", lengths="m"), ["name two parameters"]),
+        (lambda: Pad(collate=5), ["collate=5"]),
+        (lambda: Pad(collate=dict, value=1), ["value=1", "leave value out"]),
+        (lambda: Sequences(idle_s=0), ["idle_s=0", "above 0"]),
+        (lambda: Sequences(num_slots=0), ["num_slots=0"]),
         (lambda: Scaling(min_instances=5, max_instances=2), ["the least is more than the most"]),
         (lambda: Scaling(max_instances=""), ["max_instances=''"]),
         (lambda: Scaling(min_instances=-1), ["-1"]),
@@ -65,6 +104,20 @@ def test_sizes_are_bytes():
     assert Resources(memory="2Gi").memory_bytes == 2 * 2**30
     assert Calls(max_payload="1.5M").max_payload_bytes == 1_500_000
     assert Calls(max_payload="7").max_payload_bytes == 7
+
+
+def test_a_number_and_a_function_stand_for_a_pad():
+    assert Batching(pad=-1).padding == Pad(value=-1)
+    assert Batching(pad=max).padding == Pad(collate=max)
+    assert Batching(pad=Pad(mask="m", lengths="n")).padding.names == ("m", "n")
+    assert Batching().padding is None
+
+
+def test_lists_are_taken_for_sizes():
+    made = Batching(
+        max_batch_size=8, idle="wait", allowed_batch_sizes=[4, 8], preferred_batch_sizes=[2], pad=0, buckets=[9]
+    )
+    assert (made.allowed_batch_sizes, made.preferred_batch_sizes, made.buckets) == ((4, 8), (2,), (9,))
 
 
 def test_policies_are_frozen_values():

@@ -19,7 +19,7 @@ from faas.engine.gradients import set_gradients
 from faas.engine.outcomes import Attempt, Raised, as_raised, shared, slots
 from faas.engine.work import Work
 from faas.errors import HandlerError, said
-from faas.messages import END, Call
+from faas.messages import END, Call, num_items
 
 EXHAUSTED: Final = object()
 
@@ -164,27 +164,27 @@ class Batch:
             return None
         if self._report.pending:
             await self._hands.answer(self._take_pending())
-        num_items = self._shape.padded(sum(call.num_rows for call in calls))
+        size = self._shape.padded(num_items(calls))
         set_gradients(self._work.grad)
         started_at = self._clock()
         self._began_at = self._began_at or started_at
         self._report.num_runs += 1
         try:
-            returned = await self._hands.call(self._work.arguments(calls, num_items))
+            returned = await self._hands.call(self._work.arguments(calls, size))
             first = await self._hands.step(returned) if self._work.streams else None
         except BaseException as error:
             if self._hands.stopped(error):
                 raise
-            self._note_memory(error, num_items)
+            self._note_memory(error, size)
             return as_raised(error)
         ended_at = self._clock()
-        self._report.runs.append((num_items, ended_at - started_at))
+        self._report.runs.append((size, ended_at - started_at))
         if self._work.streams:
-            stream = _Stream(returned, calls, num_items, started_at)
+            stream = _Stream(returned, calls, size, started_at)
             self._streams.append(stream)
             await self._take(stream, first)
         else:
-            values = self._values(returned, calls, num_items)
+            values = self._values(returned, calls, size)
             self._report.pending.append(Attempt(calls, values, started_at, ended_at))
         return None
 
@@ -226,14 +226,14 @@ class Batch:
         pending, self._report.pending = self._report.pending, []
         return pending
 
-    def _note_memory(self, error: BaseException, num_items: int) -> None:
+    def _note_memory(self, error: BaseException, size: int) -> None:
         if isolation.out_of_memory(error):
             traceback.clear_frames(error.__traceback__)  # they hold what the next run needs the room for
-            self._report.exhausted_at = min(num_items, self._report.exhausted_at or num_items)
+            self._report.exhausted_at = min(size, self._report.exhausted_at or size)
 
-    def _values(self, returned: Any, calls: Sequence[Call], num_items: int) -> list[Any]:
+    def _values(self, returned: Any, calls: Sequence[Call], size: int) -> list[Any]:
         try:
-            return self._work.values(returned, calls, num_items)
+            return self._work.values(returned, calls, size)
         except HandlerError as error:
             return _each(error, len(calls))
 

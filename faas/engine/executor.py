@@ -11,7 +11,7 @@ from faas.engine.batch import Batch, Report, Shape
 from faas.engine.hands import LoopHands, ThreadHands
 from faas.engine.thread import Lease, ModelThread, hop
 from faas.engine.work import Work
-from faas.messages import Call
+from faas.messages import Call, num_items
 
 Ended = Callable[[Report, BaseException | None], None]
 
@@ -85,10 +85,10 @@ class OnThread:
 
 
 class OnLoop:
-    """Handlers that await: in one task for the batch."""
+    """Handlers that await: in one task for the batch. Engines that share a `lease` take turns."""
 
-    def __init__(self, work: Work, shape: Shape, clock: Clock) -> None:
-        self.lease = Lease()
+    def __init__(self, work: Work, shape: Shape, clock: Clock, lease: Lease | None = None) -> None:
+        self.lease = lease or Lease()
         self._work = work
         self._shape = shape
         self._clock = clock
@@ -128,7 +128,7 @@ class OnLoop:
 
 
 def _report(calls: list[Call]) -> Report:
-    return Report(sum(call.num_rows for call in calls), sum(call.picked_at - call.queued_at for call in calls))
+    return Report(num_items(calls), sum(call.picked_at - call.queued_at for call in calls))
 
 
 def _complete(coroutine: Coroutine[Any, Any, None]) -> None:

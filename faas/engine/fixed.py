@@ -61,9 +61,7 @@ class _Scan:
         self.full = self.size >= largest
 
 
-def decide(
-    waiting: OrderedWaiting, rules: Rules, outlook: Outlook, now: float, form: Form | None = None
-) -> Decision:
+def decide(waiting: OrderedWaiting, rules: Rules, outlook: Outlook, now: float, form: Form | None = None) -> Decision:
     """Decide for an executor that is free.
 
     The longest prefix of a preferred size leaves at once; the largest size is preferred where none is named. Without

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faas.errors import BadInput, FaasError, HandlerError, named, said
-from faas.messages import END, Call
+from faas.messages import END, Call, num_items
 
 _NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping, Set)
 _PEP_479 = "coroutine raised StopIteration"
@@ -36,10 +36,10 @@ class Attempt:
 
 def settle(attempt: Attempt) -> None:
     """End each call with the value of its slot."""
-    num_items = sum(call.num_rows for call in attempt.calls)
+    size = num_items(attempt.calls)
     for call, value in zip(attempt.calls, attempt.values, strict=True):
         if not call.done:
-            call.started_at, call.ended_at, call.batch_size = attempt.started_at, attempt.ended_at, num_items
+            call.started_at, call.ended_at, call.batch_size = attempt.started_at, attempt.ended_at, size
             end(call, value)
 
 

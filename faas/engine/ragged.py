@@ -8,7 +8,7 @@ from typing import Any
 from faas import arrays
 from faas.engine.buckets import bucket_of
 from faas.engine.outcomes import Raised, slots
-from faas.engine.work import columns, form_of_array
+from faas.engine.work import columns, filled_up, form_of_array
 from faas.errors import BadInput, HandlerError
 from faas.messages import Call
 from faas.spec import Pad
@@ -18,7 +18,8 @@ class Ragged:
     """The form of items that are padded.
 
     `libraries` names the parameters that are padded with their library, None for lists, and those that are told of the
-    padding (`Pad.mask`, `Pad.lengths`) too. With `buckets` items are padded up to the next of them, else to the longest.
+    padding (`Pad.mask`, `Pad.lengths`) too. With `buckets` items are padded up to the next of them, else to the
+    longest.
     """
 
     def __init__(self, pad: Pad, libraries: Mapping[str, str | None], buckets: Sequence[int] = ()) -> None:
@@ -63,7 +64,7 @@ class Ragged:
 
     def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
         """See `Form`."""
-        calls = [*calls, *calls[-1:] * (num_items - len(calls))]
+        calls = filled_up(calls, num_items)
         lengths = [self.length(call.kwargs) for call in calls]
         upto = self._upto(lengths)
         arguments = columns(calls)
@@ -82,7 +83,7 @@ class Ragged:
 
     def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
         """See `Form`."""
-        return [*values, *values[-1:] * (num_items - len(values))]
+        return filled_up(values, num_items)
 
     def values(self, returned: Any, calls: Sequence[Call], num_items: int, title: str) -> list[Any]:
         """See `Form`."""

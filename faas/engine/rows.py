@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from faas import arrays
+from faas import arrays, messages
 from faas.engine.outcomes import slots
-from faas.engine.work import columns, form_of_array
+from faas.engine.work import columns, filled_up, form_of_array
 from faas.errors import BadInput
 from faas.messages import Call
 
@@ -41,7 +41,7 @@ class Rows:
 
     def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
         """See `Form`."""
-        num_extra = num_items - sum(call.num_rows for call in calls)
+        num_extra = num_items - messages.num_items(calls)
         arguments = columns(calls)
         for name, items in arguments.items():
             library = self._libraries.get(name)
@@ -53,8 +53,8 @@ class Rows:
 
     def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
         """See `Form`."""
-        spread = [value for value, call in zip(values, calls, strict=True) for _ in range(call.num_rows)]
-        return spread + spread[-1:] * (num_items - len(spread))
+        each = [value for value, call in zip(values, calls, strict=True) for _ in range(call.num_rows)]
+        return filled_up(each, num_items)
 
     def values(self, returned: Any, calls: Sequence[Call], num_items: int, title: str) -> list[Any]:
         """See `Form`."""

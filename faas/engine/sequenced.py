@@ -28,7 +28,9 @@ class Sequenced:
     not begun.
     """
 
-    def __init__(self, inner: Engine, sequences: Sequences[Relay], max_waiting: int, *, clock: Clock = monotonic) -> None:
+    def __init__(
+        self, inner: Engine, sequences: Sequences[Relay], max_waiting: int, *, clock: Clock = monotonic
+    ) -> None:
         self._inner = inner
         self._sequences = sequences
         self._max_waiting = max_waiting
@@ -60,7 +62,7 @@ class Sequenced:
             raise refusals.stopping()
         if call.done:
             return
-        turn = call.context.sequence or Turn(f"of {id(call)}", start=True, end=True)
+        turn = call.context.sequence or Turn(f"\0{id(call)}", start=True, end=True)
         if self._sequences.num_waiting >= self._max_waiting:
             raise refusals.queue_full(self._sequences.num_waiting, 0.0)
         relay = Relay(call, self._ended)

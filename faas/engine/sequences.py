@@ -91,12 +91,12 @@ class Sequences(Generic[T]):
         """Take in that a call has its outcome. One that was never `computed` may have waited still."""
         sequence = self._of_id[turn.id]
         lost: list[T] = []
-        if sequence.running is not None and sequence.running.item is item:
+        if sequence.running is not None and sequence.running.item == item:
             sequence.running = None
             if turn.start and not computed:
                 lost = self._lose(sequence, 0)
         else:
-            at = next(at for at, step in enumerate(sequence.waiting) if step.item is item)
+            at = next(at for at, step in enumerate(sequence.waiting) if step.item == item)
             del sequence.waiting[at]
             self.num_waiting -= 1
             if turn.start:

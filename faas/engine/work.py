@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from faas.engine.outcomes import slots
 from faas.hints import Kind
 from faas.messages import Call
+
+_T = TypeVar("_T")
 
 
 class Form(Protocol):
@@ -71,9 +73,7 @@ class Stacked:
 
     def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
         """See `Form`."""
-        if num_items > len(calls):
-            calls = [*calls, *calls[-1:] * (num_items - len(calls))]
-        arguments = columns(calls)
+        arguments = columns(filled_up(calls, num_items) if num_items > len(calls) else calls)
         for name, collate in self._collate.items():
             if name in arguments:
                 arguments[name] = collate(arguments[name])
@@ -81,7 +81,7 @@ class Stacked:
 
     def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
         """See `Form`."""
-        return [*values, *values[-1:] * (num_items - len(values))]
+        return filled_up(values, num_items)
 
     def values(self, returned: Any, calls: Sequence[Call], num_items: int, title: str) -> list[Any]:
         """See `Form`."""
@@ -144,6 +144,11 @@ class Work:
             HandlerError: it is of another kind or length.
         """
         return self.form.values(returned, calls, num_items, self.title) if self.batched else [returned]
+
+
+def filled_up(values: Sequence[_T], num: int) -> list[_T]:
+    """Return `values` with copies of the last one, up to `num`."""
+    return [*values, *[values[-1]] * (num - len(values))]
 
 
 def columns(calls: Sequence[Call]) -> dict[str, Any]:

@@ -112,7 +112,9 @@ class Batching:
         if buckets and padding is None:
             raise SettingError(f"Batching(buckets={buckets!r}, pad=None): items are padded up to them; set pad=0")
         if self.rows and padding is not None:
-            raise SettingError("Batching(rows=True, pad=...): items carry rows, or have a length of their own; take one")
+            raise SettingError(
+                "Batching(rows=True, pad=...): items carry rows, or have a length of their own; take one"
+            )
         if self.sequences is not None and not isinstance(self.sequences, Sequences):
             raise SettingError(f"Batching(sequences={self.sequences!r}): must be a Sequences(...)")
         if self.sequences is not None and self.instances > 1:
@@ -151,9 +153,10 @@ class Batching:
 
     def _check_timeout(self, held: QueuePolicy) -> None:
         timeout_ms = held.timeout_ms
-        if self.idle == "wait" and held.timeout_action == "reject" and timeout_ms is not None:
-            if timeout_ms <= self.wait_ms:
-                raise SettingError(
-                    f'Batching(idle="wait", wait_ms={self.wait_ms:g}) and QueuePolicy(timeout_ms={timeout_ms:g}): '
-                    "a lone item would be refused before it is computed; lower wait_ms"
-                )
+        if self.idle != "wait" or held.timeout_action != "reject" or timeout_ms is None:
+            return
+        if timeout_ms <= self.wait_ms:
+            raise SettingError(
+                f'Batching(idle="wait", wait_ms={self.wait_ms:g}) and QueuePolicy(timeout_ms={timeout_ms:g}): '
+                "a lone item would be refused before it is computed; lower wait_ms"
+            )

@@ -12,7 +12,7 @@ import pytest
 from faas.engine.batch import Report
 from faas.engine.engine import make_engine
 from faas.engine.thread import ModelThread
-from faas.engine.work import Work
+from faas.engine.work import Stacked, Work
 from faas.errors import (
     BadInput,
     CallerGone,
@@ -567,7 +567,7 @@ def test_arrays_of_one_shape_are_stacked_and_shapes_never_mixed(run: Run) -> Non
             shapes.append(xs.shape)
             return [float(row.sum()) for row in xs]
 
-        async with serving(predict, batching=Batching(max_batch_size=8), collate={"xs": np.stack}) as engine:
+        async with serving(predict, batching=Batching(max_batch_size=8), form=Stacked({"xs": np.stack})) as engine:
             inputs = [np.ones(2), np.ones(3), np.ones(2), np.ones(5)]
             assert await outcomes(engine, *(call(xs=x) for x in inputs)) == [2.0, 3.0, 2.0, 5.0]
         assert shapes == [(2, 2), (1, 3), (1, 5)]

@@ -1,0 +1,452 @@
+"""The numbered behaviours of TensorFlow Serving's batching (B) and Triton's (D), whole engines in virtual time.
+
+D8, the rate limiter, is not there: executions share the model threads and nothing else. D10 is in test_sequences.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from faas.engine.batch import Shape
+from faas.engine.batcher import Batcher
+from faas.engine.executor import OnLoop
+from faas.engine.policy import Rules
+from faas.engine.ragged import Ragged
+from faas.engine.rows import Rows
+from faas.engine.thread import Lease
+from faas.engine.work import Stacked, Work
+from faas.errors import BadInput, DeadlineExceeded, DeadlineUnmeetable, HandlerError, QueueFull
+from faas.messages import Call, Context
+from faas.spec import Batching, Pad, QueuePolicy
+
+from .conftest import Run
+from .rig import LONG_S, call, outcomes, serving
+from .virtual import EPOCH, Callers, Model, item, now, virtual, virtually
+
+
+def waiting(**settings: Any) -> Batching:
+    """Triton's and TensorFlow Serving's way: 10 ms of waiting for others."""
+    return Batching(**({"max_batch_size": 4, "wait_ms": 10, "idle": "wait"} | settings))
+
+
+def test_b1_a_task_that_does_not_fit_closes_the_batch_and_opens_the_next() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting(rows=True), form=Rows({})) as engine:
+            callers = Callers(engine)
+            callers.send(item([1, 2, 3]), item([4, 5]))
+            answers = await callers.all()
+        assert model.batches == [(0.0, [1, 2, 3]), (0.01, [4, 5])]
+        assert answers == {(1, 2, 3): (0.0, [2, 4, 6]), (4, 5): (0.01, [8, 10])}
+
+    virtually(scenario())
+
+
+def test_b1_a_task_larger_than_the_largest_batch_is_split() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting(rows=True), form=Rows({})) as engine:
+            callers = Callers(engine)
+            callers.send(item(list(range(10))))
+            answers = await callers.all()
+        assert model.sizes == [4, 4, 2]
+        assert answers[tuple(range(10))][1] == [2 * x for x in range(10)]
+
+    virtually(scenario())
+
+
+def test_b2_a_full_queue_refuses_at_once_and_what_runs_does_not_count() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=1.0)
+        async with virtual(model.predict, waiting(), max_queue=3) as engine:
+            callers = Callers(engine)
+            callers.send(*(item(x) for x in range(4)))
+            await asyncio.sleep(0.5)
+            assert engine.num_running == 4
+            callers.send(*(item(x) for x in range(4, 9)))
+            answers = await callers.all()
+        refused = {x for x, (_, answer) in answers.items() if isinstance(answer, QueueFull)}
+        assert refused == {7, 8}
+        assert {answers[x][0] for x in refused} == {0.5}
+        assert [answers[x][1] for x in range(7)] == [2 * x for x in range(7)]
+
+    virtually(scenario())
+
+
+def test_b3_a_batch_runs_when_it_is_full_or_its_first_task_has_waited() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting()) as engine:
+            callers = Callers(engine)
+            callers.send(item(1))
+            await asyncio.sleep(0.006)
+            callers.send(item(2))
+            await asyncio.sleep(0.1)
+            callers.send(*(item(x) for x in range(3, 7)))
+            await callers.all()
+        assert model.batches == [(0.01, [1, 2]), (0.106, [3, 4, 5, 6])]
+
+    virtually(scenario())
+
+
+def test_b3_queues_that_share_a_device_take_turns() -> None:
+    async def scenario() -> None:
+        clock, lease, ran = asyncio.get_running_loop().time, Lease(), list[str]()
+
+        def engine(name: str) -> Batcher:
+            async def predict(xs: list[int]) -> list[int]:
+                ran.append(name)
+                await asyncio.sleep(1.0)
+                return xs
+
+            executor = OnLoop(Work(predict, "async", batched=True), Shape(), clock, lease)
+            return Batcher([executor], Rules.of(waiting()), 100, clock=clock)
+
+        engines = [engine("a"), engine("b")]
+        callers = [Callers(one) for one in engines]
+        for some in callers:
+            some.send(*(item(x) for x in range(12)))
+        for some in callers:
+            await some.all()
+        for one in engines:
+            await one.close()
+        assert ran == ["a", "b", "a", "b", "a", "b"]
+
+    virtually(scenario())
+
+
+def test_b4_shapes_never_mix_and_another_one_starts_a_batch() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting(), form=Stacked({"xs": np.stack})) as engine:
+            callers = Callers(engine)
+            callers.send(item(np.zeros(2)), item(np.ones(2)), item(np.zeros(3)), item(np.full(2, 7.0)))
+            await callers.all()
+        assert [(at, [len(x) for x in xs]) for at, xs in model.batches] == [(0.0, [2, 2]), (0.0, [3]), (0.01, [2])]
+
+    virtually(scenario())
+
+
+def test_b4_shapes_are_padded_where_that_is_asked_for() -> None:
+    async def scenario() -> None:
+        model = Model()
+        form = Ragged(Pad(), {"xs": "numpy"})
+        async with virtual(model.predict, waiting(pad=0), form=form) as engine:
+            callers = Callers(engine)
+            callers.send(item(np.array([1, 2])), item(np.array([3])))
+            answers = await callers.all()
+        assert model.batches == [(0.01, [[1, 2], [3, 0]])]
+        assert {key: list(answer) for key, (_, answer) in answers.items()} == {(1, 2): [2, 4], (3,): [6]}
+
+    virtually(scenario())
+
+
+def test_b5_the_deadline_of_a_task_goes_with_it() -> None:
+    async def scenario() -> None:
+        seen: list[float] = []
+
+        async def predict(xs: list[int], context: list[Context]) -> list[int]:
+            seen.extend(round(one.deadline - EPOCH, 6) for one in context)
+            return xs
+
+        async with virtual(predict, waiting(), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(item(1, within_s=2.0), item(2, within_s=3.0))
+            await callers.all()
+        assert seen == [2.0, 3.0]
+
+    virtually(scenario())
+
+
+def test_b5_a_batch_nobody_waits_for_is_skipped_and_a_failing_one_fails_its_own() -> None:
+    async def scenario() -> None:
+        model = Model()
+
+        async def predict(xs: list[Any]) -> list[Any]:
+            if "bad" in xs:
+                raise RuntimeError("bad batch")
+            return await model.predict(xs)  # type: ignore[no-any-return]
+
+        batching = waiting(max_batch_size=2, on_item_error="fail_batch")
+        async with virtual(predict, batching) as engine:
+            callers = Callers(engine)
+            gone = [item("gone"), item("gone too")]
+            callers.send(*gone)
+            await asyncio.sleep(0)
+            for one in gone:
+                one.leave()
+            callers.send(item("bad"), item("near"), item("c"), item("d"))
+            answers = await callers.all()
+        assert model.batches == [(0.0, ["c", "d"])]
+        assert all("bad batch" in str(answers[x][1]) for x in ("bad", "near"))
+        assert [answers[x][1] for x in "cd"] == ["cc", "dd"]
+
+    virtually(scenario())
+
+
+def test_d1_a_preferred_size_leaves_at_once_and_the_rest_waits_its_delay() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting(max_batch_size=8, preferred_batch_sizes=(2, 6))) as engine:
+            callers = Callers(engine)
+            callers.send(item(1), item(2))
+            await asyncio.sleep(0.002)
+            callers.send(item(3))
+            await asyncio.sleep(0.1)
+            callers.send(*(item(x) for x in range(10, 17)))
+            await callers.all()
+        assert [(at, len(xs)) for at, xs in model.batches] == [(0.0, 2), (0.012, 1), (0.102, 6), (0.112, 1)]
+
+    virtually(scenario())
+
+
+def test_d2_without_preferred_sizes_a_full_batch_leaves_at_once_and_others_after_the_delay() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting()) as engine:
+            callers = Callers(engine)
+            callers.send(*(item(x) for x in range(6)))
+            await callers.all()
+        assert [(at, len(xs)) for at, xs in model.batches] == [(0.0, 4), (0.01, 2)]
+
+    virtually(scenario())
+
+
+def test_d3_a_level_that_is_full_refuses_and_the_others_go_on() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=1.0)
+        batching = waiting(max_batch_size=1, priorities=2, levels={2: QueuePolicy(max_queue=1)})
+        async with virtual(model.predict, batching) as engine:
+            callers = Callers(engine)
+            callers.send(item("runs"))
+            await asyncio.sleep(0.1)
+            callers.send(item("low", 2), item("refused", 2), item("high", 1), item("high too", 1))
+            answers = await callers.all()
+        assert isinstance(answers["refused"][1], QueueFull)
+        assert answers["refused"][0] == 0.1
+        assert [xs for _, xs in model.batches] == [["runs"], ["high"], ["high too"], ["low"]]
+
+    virtually(scenario())
+
+
+def test_d3_an_item_that_waited_too_long_is_refused_when_its_time_is_up() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=1.0)
+        batching = waiting(max_batch_size=1, queue=QueuePolicy(timeout_ms=300))
+        async with virtual(model.predict, batching) as engine:
+            callers = Callers(engine)
+            callers.send(item("runs"))
+            await asyncio.sleep(0.1)
+            callers.send(item("late"))
+            await asyncio.sleep(0.75)
+            callers.send(item("in time"))
+            answers = await callers.all()
+        assert answers["late"][0] == pytest.approx(0.4, abs=0.002)
+        assert isinstance(answers["late"][1], DeadlineUnmeetable)
+        assert "300 ms in the queue" in str(answers["late"][1])
+        assert answers["in time"][1] == "in timein time"
+        assert [xs for _, xs in model.batches] == [["runs"], ["in time"]]
+
+    virtually(scenario())
+
+
+@pytest.mark.parametrize(
+    ("allowed", "stated_s", "waits_s"), [(True, 0.2, 0.2), (True, 0.9, 0.3), (False, 0.2, 0.3), (True, None, 0.3)]
+)
+def test_d4_a_callers_time_out_only_shortens_and_only_where_allowed(
+    allowed: bool, stated_s: float | None, waits_s: float
+) -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=1.0)
+        policy = QueuePolicy(timeout_ms=300, allow_timeout_override=allowed)
+        async with virtual(model.predict, waiting(max_batch_size=1, queue=policy)) as engine:
+            callers = Callers(engine)
+            callers.send(item("runs"))
+            await asyncio.sleep(0.1)
+            late = item("late")
+            if stated_s is not None:
+                late.queue_timeout_s = stated_s
+            callers.send(late)
+            answers = await callers.all()
+        assert answers["late"][0] == pytest.approx(0.1 + waits_s, abs=0.002)
+        assert isinstance(answers["late"][1], DeadlineUnmeetable)
+
+    virtually(scenario())
+
+
+def test_d4_priority_0_and_one_out_of_range_are_the_default_level() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=1.0)
+        async with virtual(model.predict, waiting(max_batch_size=1, priorities=3, default_priority=2)) as engine:
+            callers = Callers(engine)
+            callers.send(item("runs"))
+            await asyncio.sleep(0.1)
+            callers.send(item("low", 3), item("beyond", 9), item("none", 0), item("high", 1))
+            await callers.all()
+        assert [xs[0] for _, xs in model.batches] == ["runs", "high", "beyond", "none", "low"]
+
+    virtually(scenario())
+
+
+def test_d5_a_delayed_item_runs_when_none_in_time_waits_at_its_level_or_above() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=1.0)
+        delayed = QueuePolicy(timeout_ms=500, timeout_action="delay")
+        batching = waiting(max_batch_size=1, priorities=2, levels={1: delayed})
+        async with virtual(model.predict, batching) as engine:
+            callers = Callers(engine)
+            callers.send(item("runs", 1))
+            await asyncio.sleep(0.1)
+            callers.send(item("late", 1), item("low", 2))
+            await asyncio.sleep(0.8)
+            callers.send(item("young", 1))
+            await asyncio.sleep(0.9)
+            callers.send(item("young too", 1))
+            answers = await callers.all()
+        assert [xs[0] for _, xs in model.batches] == ["runs", "young", "young too", "late", "low"]
+        assert answers["late"][1] == "latelate"
+
+    virtually(scenario())
+
+
+def test_d6_answers_leave_in_the_order_of_the_calls_whatever_instance_was_faster() -> None:
+    async def scenario(preserve_order: bool) -> list[str]:
+        left: list[str] = []
+
+        async def predict(xs: list[str]) -> list[Any]:
+            await asyncio.sleep({"slow": 1.0, "fast": 0.1}.get(xs[0], 0.2))
+            return [ValueError("no") if x == "fails" else x for x in xs]
+
+        batching = waiting(max_batch_size=1, instances=2, preserve_order=preserve_order)
+
+        async def one(engine: Any, name: str, within_s: float) -> None:
+            try:
+                await engine.answer(item(name, within_s=within_s))
+            except BadInput:
+                pass
+            except DeadlineExceeded:
+                name += " too late"
+            left.append(f"{name} {now()}")
+
+        async with virtual(predict, batching) as engine:
+            names = [("slow", 9.0), ("fast", 9.0), ("fails", 9.0), ("impatient", 0.6)]
+            await asyncio.gather(*(one(engine, name, within_s) for name, within_s in names))
+        return left
+
+    assert virtually(scenario(False)) == ["fast 0.1", "fails 0.3", "impatient 0.5", "slow 1.0"]
+    assert virtually(scenario(True)) == ["impatient too late 0.6", "slow 1.0", "fast 1.0", "fails 1.0"]
+
+
+def test_d7_two_instances_halve_the_time_of_two_batches() -> None:
+    async def scenario(instances: int) -> float:
+        model = Model(takes_s=1.0)
+        async with virtual(model.predict, waiting(instances=instances)) as engine:
+            callers = Callers(engine)
+            callers.send(*(item(x) for x in range(8)))
+            answers = await callers.all()
+        assert [answers[x][1] for x in range(8)] == [2 * x for x in range(8)]
+        assert model.sizes == [4, 4]
+        return max(at for at, _ in answers.values())
+
+    assert virtually(scenario(1)) == 2.0
+    assert virtually(scenario(2)) == 1.0
+
+
+def test_d7_plain_handlers_have_a_thread_for_each_instance(run: Run) -> None:
+    async def scenario() -> None:
+        together, threads = threading.Barrier(3, timeout=LONG_S), set()
+
+        def predict(xs: list[int]) -> list[int]:
+            threads.add(threading.current_thread().name)
+            together.wait()
+            return xs
+
+        async with serving(predict, batching=Batching(max_batch_size=2, instances=3, idle="now")) as engine:
+            for _ in range(3):
+                assert await outcomes(engine, *(call(xs=x) for x in range(6))) == list(range(6))
+        assert len(threads) == 3
+
+    run(scenario())
+
+
+def test_d7_calls_that_wait_are_spread_over_the_instances_that_are_free(run: Run) -> None:
+    async def scenario() -> None:
+        sizes: list[int] = []
+
+        def predict(xs: list[int]) -> list[int]:
+            sizes.append(len(xs))
+            if 7 in xs:
+                raise RuntimeError("bad")
+            return xs
+
+        async with serving(predict, batching=Batching(max_batch_size=4, instances=2)) as engine:
+            got = await outcomes(engine, *(call(xs=x) for x in range(40)))
+        assert [x for x in got if isinstance(x, int)] == [x for x in range(40) if x != 7]
+        assert isinstance(got[7], RuntimeError)
+        assert max(sizes) == 4
+
+    run(scenario())
+
+
+def test_d9_unequal_shapes_split_batches_unless_they_may_be_padded() -> None:
+    async def scenario(pad: Any) -> list[int]:
+        model = Model()
+        form = Stacked({"xs": np.stack}) if pad is None else Ragged(Pad.of(pad), {"xs": "numpy"})
+        async with virtual(model.predict, waiting(max_batch_size=3, pad=pad), form=form) as engine:
+            callers = Callers(engine)
+            callers.send(item(np.ones(1)), item(np.ones(3)), item(np.ones(2)))
+            answers = await callers.all()
+        assert {len(key): list(answer) for key, (_, answer) in answers.items()} == {1: [2], 2: [2] * 2, 3: [2] * 3}
+        return model.sizes
+
+    assert virtually(scenario(None)) == [1, 1, 1]
+    assert virtually(scenario(0)) == [3]
+
+
+def test_d9_the_handler_is_told_of_lengths() -> None:
+    async def scenario() -> None:
+        async def predict(xs: list[list[int]], mask: Any, lengths: list[int]) -> list[Any]:
+            assert mask.tolist() == [[True, False, False], [True, True, True]]
+            return [[sum(x), n] for x, n in zip(xs, lengths, strict=True)]
+
+        pad = Pad(mask="mask", lengths="lengths", answers="whole")
+        form = Ragged(pad, {"xs": None, "mask": "numpy", "lengths": None})
+        async with virtual(predict, waiting(max_batch_size=2, pad=pad), form=form) as engine:
+            callers = Callers(engine)
+            callers.send(item([5]), item([1, 2, 3]))
+            answers = await callers.all()
+        assert answers == {(5,): (0.0, [5, 1]), (1, 2, 3): (0.0, [6, 3])}
+
+    virtually(scenario())
+
+
+def test_an_answer_of_the_wrong_length_is_named_with_what_to_do() -> None:
+    async def scenario() -> None:
+        async def predict(xs: list[list[int]]) -> list[Any]:
+            return [[1] * 7 for _ in xs]
+
+        async with virtual(predict, waiting(max_batch_size=2, pad=0), form=Ragged(Pad(), {"xs": None})) as engine:
+            callers = Callers(engine)
+            callers.send(item([5]), item([1, 2, 3]))
+            answers = await callers.all()
+        for _, answer in answers.values():
+            assert isinstance(answer, HandlerError)
+            assert 'set Pad(answers="whole")' in str(answer)
+
+    virtually(scenario())
+
+
+def test_a_call_keeps_its_own_times() -> None:
+    async def scenario() -> None:
+        made = Call({"xs": list(range(6))}, Context("request", clock=asyncio.get_running_loop().time))
+        async with virtual(Model(0.5).predict, waiting(rows=True), form=Rows({})) as engine:
+            await engine.answer(made)
+        assert [round(at - EPOCH, 6) for at in (made.queued_at, made.started_at, made.ended_at)] == [0.0, 0.0, 1.0]
+        assert made.batch_size == 4
+
+    virtually(scenario())

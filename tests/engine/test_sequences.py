@@ -1,0 +1,356 @@
+"""Sequences: the table of slots, and D10 through a whole engine in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faas.engine.sequences import NoSequence, Sequences
+from faas.errors import BadInput, DeadlineExceeded, QueueFull, Unavailable
+from faas.messages import Call, Context, Turn
+from faas.spec import Batching
+from faas.spec import Sequences as Settings
+
+from .virtual import Callers, Model, item, virtual, virtually
+
+FIRST, LAST, ONLY = {"start": True}, {"end": True}, {"start": True, "end": True}
+
+
+def steps(change: Any) -> list[tuple[str, int]]:
+    return [(step.item, step.slot) for step in change.running]
+
+
+def test_calls_of_a_sequence_run_one_after_another_in_one_slot() -> None:
+    table: Sequences[str] = Sequences(2, 1.0)
+    first, second = Turn("a", start=True), Turn("a")
+    assert steps(table.arrive("a1", first)) == [("a1", 0)]
+    assert steps(table.arrive("a2", second)) == []
+    assert steps(table.arrive("b1", Turn("b", start=True))) == [("b1", 1)]
+    assert steps(table.done("a1", first, 0.0, computed=True)) == [("a2", 0)]
+    assert (table.num_waiting, table.num_running) == (0, 2)
+
+
+def test_a_call_without_a_beginning_or_after_an_end_is_none_of_a_sequence() -> None:
+    table: Sequences[str] = Sequences(2, 1.0)
+    with pytest.raises(NoSequence):
+        table.arrive("x", Turn("a"))
+    only = Turn("a", start=True, end=True)
+    assert steps(table.arrive("a1", only)) == [("a1", 0)]
+    with pytest.raises(NoSequence):
+        table.arrive("x", Turn("a"))
+    assert steps(table.done("a1", only, 0.0, computed=True)) == []
+    assert steps(table.arrive("b1", Turn("b", start=True))) == [("b1", 0)]
+
+
+def test_what_finds_no_slot_waits_and_gets_the_first_that_is_free() -> None:
+    table: Sequences[str] = Sequences(1, 1.0)
+    only = Turn("a", start=True, end=True)
+    table.arrive("a1", only)
+    for name in "bc":
+        assert steps(table.arrive(f"{name}1", Turn(name, start=True, end=True))) == []
+    assert steps(table.done("a1", only, 0.0, computed=True)) == [("b1", 0)]
+    assert steps(table.done("b1", Turn("b", start=True, end=True), 0.0, computed=True)) == [("c1", 0)]
+
+
+def test_an_idle_sequence_loses_its_slot() -> None:
+    table: Sequences[str] = Sequences(1, 1.0)
+    first = Turn("a", start=True)
+    table.arrive("a1", first)
+    table.arrive("b1", Turn("b", start=True))
+    table.done("a1", first, 5.0, computed=True)
+    assert table.idle_until == 6.0
+    assert steps(table.expire(5.9)) == []
+    assert steps(table.expire(6.0)) == [("b1", 0)]
+    with pytest.raises(NoSequence):
+        table.arrive("a2", Turn("a"))
+
+
+def test_a_beginning_under_an_id_in_use_comes_after_what_was_there_and_begins_anew() -> None:
+    table: Sequences[str] = Sequences(1, 1.0)
+    first, last = Turn("a", start=True), Turn("a", end=True)
+    table.arrive("a1", first)
+    table.arrive("a2", last)
+    table.arrive("again", first)
+    assert steps(table.done("a1", first, 0.0, computed=True)) == [("a2", 0)]
+    assert steps(table.done("a2", last, 0.0, computed=True)) == [("again", 0)]
+    assert steps(table.arrive("more", Turn("a"))) == []
+
+
+def test_where_the_first_call_was_never_computed_the_rest_is_lost_up_to_the_next_beginning() -> None:
+    table: Sequences[str] = Sequences(1, 1.0)
+    first = Turn("a", start=True)
+    table.arrive("a1", first)
+    table.arrive("a2", Turn("a"))
+    table.arrive("again", first)
+    change = table.done("a1", first, 0.0, computed=False)
+    assert (steps(change), change.lost) == ([("again", 0)], ["a2"])
+    change = table.done("again", first, 0.0, computed=False)
+    assert (steps(change), change.lost, table.num_waiting) == ([], [], 0)
+    with pytest.raises(NoSequence):
+        table.arrive("a3", Turn("a"))
+
+
+def test_a_call_that_gives_up_waiting_leaves_the_others_in_their_order() -> None:
+    table: Sequences[str] = Sequences(1, 1.0)
+    first, middle = Turn("a", start=True), Turn("a")
+    table.arrive("a1", first)
+    table.arrive("a2", middle)
+    table.arrive("a3", middle)
+    assert steps(table.done("a2", middle, 0.0, computed=False)) == []
+    assert steps(table.done("a1", first, 0.0, computed=True)) == [("a3", 0)]
+
+
+Action = tuple[str, str, bool, bool]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("arrive"), st.sampled_from("abcd"), st.booleans(), st.booleans()),
+            st.tuples(st.sampled_from(["run", "drop"]), st.sampled_from("abcd"), st.booleans(), st.booleans()),
+            st.tuples(st.just("time"), st.just(""), st.booleans(), st.booleans()),
+        ),
+        max_size=40,
+    )
+)
+@settings(max_examples=60)
+def test_slots_are_never_shared_and_nobody_is_forgotten(actions: list[Action]) -> None:
+    table: Sequences[int] = Sequences(2, 1.0)
+    turns: dict[int, Turn] = {}
+    running: dict[int, int] = {}
+    alive: list[int] = []
+    at = 0.0
+
+    def follow(change: Any) -> None:
+        for step in change.running:
+            assert step.slot in (0, 1)
+            assert step.slot not in running.values()
+            running[step.item] = step.slot
+        for lost in change.lost:
+            alive.remove(lost)
+
+    for number, (what, name, start, end) in enumerate(actions):
+        at += 0.3
+        if what == "arrive":
+            turns[number] = Turn(name, start, end)
+            try:
+                change = table.arrive(number, turns[number])
+            except NoSequence:
+                continue
+            alive.append(number)
+            follow(change)
+        elif what == "time":
+            follow(table.expire(at))
+        else:
+            pool = [one for one in alive if (one in running) == (what == "run")]
+            if pool:
+                one = pool[0]
+                alive.remove(one)
+                was_running = running.pop(one, None) is not None
+                follow(table.done(one, turns[one], at, computed=was_running))
+        assert table.num_running == len(running)
+        assert table.num_waiting == len(alive) - len(running)
+    while running:
+        one = next(iter(running))
+        alive.remove(one)
+        running.pop(one)
+        at += 0.1
+        follow(table.done(one, turns[one], at, computed=True))
+        follow(table.expire(at + 10))
+    assert (table.num_running, table.num_waiting, alive) == (0, 0, [])
+
+
+def batching(**policy: Any) -> Batching:
+    return Batching(max_batch_size=8, wait_ms=1, sequences=Settings(**policy))
+
+
+class Sums:
+    """Keeps a sum for each slot, as a handler with state would."""
+
+    def __init__(self, takes_s: float = 0.0) -> None:
+        self.sums = [0] * 8
+        self.batches: list[list[tuple[str, int]]] = []
+        self._takes_s = takes_s
+
+    async def predict(self, xs: list[int], context: list[Context]) -> list[int]:
+        await asyncio.sleep(self._takes_s)
+        self.batches.append([(one.sequence.id, one.sequence.slot) for one in context if one.sequence is not None])
+        answers = []
+        for x, one in zip(xs, context, strict=True):
+            assert one.sequence is not None
+            before = 0 if one.sequence.start else self.sums[one.sequence.slot]
+            self.sums[one.sequence.slot] = before + x
+            answers.append(before + x)
+        return answers
+
+
+def step(name: str, x: int, **flags: Any) -> Call:
+    within_s = flags.pop("within_s", 100.0)
+    return item(x, turn=Turn(name, **flags), within_s=within_s)
+
+
+def test_d10_sequences_go_side_by_side_and_each_in_its_order() -> None:
+    async def scenario() -> None:
+        model = Sums(takes_s=0.1)
+        async with virtual(model.predict, batching(), context="context") as engine:
+            calls = [step("a", 1, **FIRST), step("b", 100, **FIRST), step("a", 2), step("a", 3), step("b", 200, **LAST)]
+            callers = Callers(engine)
+            callers.send(*calls)
+            answers = await callers.all()
+        assert {x: answer for x, (_, answer) in answers.items()} == {1: 1, 2: 3, 3: 6, 100: 100, 200: 300}
+        assert model.batches == [[("a", 0), ("b", 1)], [("a", 0), ("b", 1)], [("a", 0)]]
+
+    virtually(scenario())
+
+
+def test_d10_no_beginning_is_an_error_and_so_is_a_call_after_the_slot_was_lost() -> None:
+    async def scenario() -> None:
+        model = Sums()
+        async with virtual(model.predict, batching(idle_s=1.0), context="context") as engine:
+            with pytest.raises(BadInput, match="X-Sequence-Start: 1"):
+                await engine.answer(step("a", 1))
+            assert await engine.answer(step("a", 1, **FIRST)) == 1
+            await asyncio.sleep(0.9)
+            assert await engine.answer(step("a", 2)) == 3
+            await asyncio.sleep(1.1)
+            with pytest.raises(BadInput, match="idle for too long"):
+                await engine.answer(step("a", 3))
+
+    virtually(scenario())
+
+
+def test_d10_a_sequence_of_one_call_and_one_without_an_id() -> None:
+    async def scenario() -> None:
+        model = Sums()
+        async with virtual(model.predict, batching(num_slots=1), context="context") as engine:
+            assert await engine.answer(step("a", 1, **ONLY)) == 1
+            assert await engine.answer(step("a", 2, **ONLY)) == 2
+            with pytest.raises(BadInput):
+                await engine.answer(step("a", 3))
+            assert [await engine.answer(item(x)) for x in (4, 5)] == [4, 5]
+
+    virtually(scenario())
+
+
+def test_d10_what_finds_no_slot_waits_for_one() -> None:
+    async def scenario() -> None:
+        model = Sums(takes_s=0.1)
+        async with virtual(model.predict, batching(num_slots=1), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(step("a", 1, **FIRST), step("b", 10, **FIRST), step("b", 20, **LAST), step("a", 2, **LAST))
+            answers = await callers.all()
+        assert answers == {1: (0.1, 1), 2: (0.2, 3), 10: (0.3, 10), 20: (0.4, 30)}
+
+    virtually(scenario())
+
+
+def test_d10_a_restart_replaces_the_old_sequence() -> None:
+    async def scenario() -> None:
+        model = Sums(takes_s=0.1)
+        async with virtual(model.predict, batching(num_slots=1), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(step("a", 1, **FIRST), step("a", 2), step("a", 50, **FIRST), step("a", 60))
+            answers = await callers.all()
+        assert {x: answer for x, (_, answer) in answers.items()} == {1: 1, 2: 3, 50: 50, 60: 110}
+
+    virtually(scenario())
+
+
+def test_d10_an_error_of_one_call_leaves_the_sequence() -> None:
+    async def scenario() -> None:
+        model = Sums()
+
+        async def predict(xs: list[int], context: list[Context]) -> list[Any]:
+            return [ValueError("odd") if x == 7 else x for x in await model.predict(xs, context)]
+
+        async with virtual(predict, batching(), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(step("a", 7, **FIRST), step("a", 1))
+            answers = await callers.all()
+        assert isinstance(answers[7][1], BadInput)
+        assert answers[1][1] == 8
+
+    virtually(scenario())
+
+
+def test_d10_who_leaves_or_runs_out_of_time_while_it_waits_is_never_computed() -> None:
+    async def scenario() -> None:
+        model = Sums(takes_s=1.0)
+        async with virtual(model.predict, batching(num_slots=1), context="context") as engine:
+            callers = Callers(engine)
+            gone = step("a", 4)
+            callers.send(step("a", 1, **FIRST), step("a", 2, within_s=0.5), gone, step("a", 8))
+            await asyncio.sleep(0.1)
+            gone.leave()
+            answers = await callers.all()
+            await asyncio.sleep(2.0)
+            assert (engine.num_queued, engine.num_running) == (0, 0)
+        assert isinstance(answers[2][1], DeadlineExceeded)
+        assert answers[2][0] == pytest.approx(0.5, abs=0.002)
+        assert answers[8] == (2.0, 9)
+        assert len(model.batches) == 2
+
+    virtually(scenario())
+
+
+def test_d10_a_first_call_that_was_never_computed_takes_what_follows_with_it() -> None:
+    async def scenario() -> None:
+        model = Sums(takes_s=1.0)
+        async with virtual(model.predict, batching(num_slots=1), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(step("b", 1, **ONLY))
+            first = step("a", 2, **FIRST)
+            callers.send(first, step("a", 4), step("c", 8, **ONLY))
+            await asyncio.sleep(0.1)
+            first.leave()
+            answers = await callers.all()
+        assert "never began" in str(answers[4][1])
+        assert answers[8] == (2.0, 8)
+
+    virtually(scenario())
+
+
+def test_d10_the_backlog_is_bounded() -> None:
+    async def scenario() -> None:
+        async with virtual(Sums(1.0).predict, batching(num_slots=1), max_queue=2, context="context") as engine:
+            callers = Callers(engine)
+            callers.send(*(step(name, at, **ONLY) for at, name in enumerate("abcd")))
+            answers = await callers.all()
+        assert isinstance(answers[3][1], QueueFull)
+        assert [answers[at][1] for at in range(3)] == [0, 1, 2]
+
+    virtually(scenario())
+
+
+def test_a_drain_finishes_what_waits_and_takes_nothing_new() -> None:
+    async def scenario() -> None:
+        async with virtual(Sums(1.0).predict, batching(num_slots=1), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(step("a", 1, **FIRST), step("a", 2), step("b", 10, **FIRST))
+            await asyncio.sleep(0.1)
+            ending = asyncio.create_task(engine.drain(5.0))
+            await asyncio.sleep(0.1)
+            with pytest.raises(Unavailable):
+                await engine.answer(step("a", 3))
+            await ending
+            answers = await callers.all()
+        assert (answers[1][1], answers[2][1], answers[10][1]) == (1, 3, 10)
+
+    virtually(scenario())
+
+
+def test_a_close_ends_what_waits() -> None:
+    async def scenario() -> None:
+        async with virtual(Model(5.0).predict, batching(num_slots=1)) as engine:
+            callers = Callers(engine)
+            callers.send(step("a", 1, **FIRST), step("a", 2))
+            await asyncio.sleep(0.1)
+            await engine.close()
+            answers = await callers.all()
+        assert all(isinstance(answer, Unavailable) for _, answer in answers.values())
+
+    virtually(scenario())
