@@ -4,6 +4,7 @@ All of it is known from the description alone. Whether the operator has changed 
 each warning therefore names the setting, and what to change here instead.
 """
 
+from deploy.refusal import command_for
 from deploy.spec import SHORTEST_WINDOW_S, ServiceSpec, Timeouts
 
 _FLAG_OF_VOLUME = {
@@ -83,7 +84,6 @@ def _about_resources(spec: ServiceSpec) -> list[str]:
 
 def _about_flags(spec: ServiceSpec) -> list[str]:
     return [
-        f"this needs {flag}, which is off on a cluster unless its operator ran: kubectl patch configmap "
-        f'config-features -n knative-serving --type merge -p \'{{"data":{{"{flag}":"enabled"}}}}\''
+        f"this needs {flag}, which is off on a cluster unless its operator ran: {command_for((flag,))}"
         for flag in feature_flags(spec)
     ]

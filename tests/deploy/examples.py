@@ -72,4 +72,25 @@ EXAMPLES = {
         scaling=Scaling(max_instances=0, max_inputs=0),
         snapshot=SnapshotVolume(kind="emptyDir", source="s3://models/iris/7f3a", size_limit="1Gi"),
     ),
+    "long_name": ServiceSpec(
+        name="classify_" + "very_" * 30 + "long", image="ghcr.io/acme/classify:1", namespace="team-vision"
+    ),
+    "ready_for_a_canary": ServiceSpec(
+        name="rank",
+        image=f"ghcr.io/acme/rank@{DIGEST}",
+        scaling=Scaling(min_instances=1, max_instances=10, target_inputs=16, max_inputs=32),
+        annotations={"serving.knative.dev/rollout-duration": "120s"},
+    ),
+    "pool": ServiceSpec(
+        name="gpu-a",
+        image="ghcr.io/acme/runtime:1",
+        command=["faas", "up"],
+        args=["--functions", "s3://models/pools/gpu-a", "--port", "8000", "--host", "0.0.0.0"],
+        env={"FAAS_HOME": "/tmp/faas"},
+        secrets=(SecretRef(name="bucket"),),
+        resources=Resources(cpu=8, memory="32Gi", num_gpus=1),
+        scaling=Scaling(min_instances=1, max_instances=4, target_inputs=64, max_inputs=256),
+        snapshot=SnapshotVolume(kind="hostPath", source="/var/lib/faas/snapshots"),
+        labels={"app.kubernetes.io/component": "pool"},
+    ),
 }

@@ -29,6 +29,11 @@ FLAG_OF_VOLUME = {
     "image": "kubernetes.podspec-volumes-image",
     "emptyDir": None,
 }
+_DISABLED = {
+    "hostPath": "HostPath volume support is disabled, but found HostPath volume {name}",
+    "image": "Image volume support is disabled, but found Image volume {name}",
+    "persistentVolumeClaim": "Persistent volume claim support is disabled, but found persistent volume claim {claim}",
+}
 SCALING = "autoscaling.knative.dev/"
 
 
@@ -89,20 +94,20 @@ def _annotations(annotations: dict[str, Any]) -> list[str]:
 
 
 def _revision(revision: dict[str, Any], flags: tuple[str, ...], max_timeout_s: int) -> list[str]:
-    found = [f"must not set the field(s): {key}" for key in revision.keys() - TEMPLATE_KEYS]
-    if not 0 <= revision["timeoutSeconds"] <= max_timeout_s:
-        found.append("timeoutSeconds out of bounds")
+    found = [f"must not set the field(s): spec.template.spec.{key}" for key in revision.keys() - TEMPLATE_KEYS]
+    if not 0 <= (timeout_s := revision["timeoutSeconds"]) <= max_timeout_s:
+        found.append(f"expected 0 <= {timeout_s} <= {max_timeout_s}: spec.template.spec.timeoutSeconds")
     if not 0 <= revision["containerConcurrency"] <= 1000:
         found.append("containerConcurrency out of bounds")
     if revision.get("automountServiceAccountToken"):
         found.append("automountServiceAccountToken: only false is allowed")
     if "affinity" in revision and "kubernetes.podspec-affinity" not in flags:
-        found.append("must not set the field(s): affinity")
+        found.append("must not set the field(s): spec.template.spec.affinity")
     volumes = {volume["name"]: volume for volume in revision.get("volumes", [])}
     for name, volume in volumes.items():
         (source,) = volume.keys() - {"name"}
         if FLAG_OF_VOLUME[source] is not None and FLAG_OF_VOLUME[source] not in flags:
-            found.append(f"{source} volume support is disabled: {name}")
+            found.append(_DISABLED[source].format(name=name, claim=volume.get(source, {}).get("claimName")))
     (container,) = revision["containers"]
     return found + _container(container, volumes)
 

@@ -1,0 +1,164 @@
+"""Create or change a service by server-side apply, so that what others wrote to it stays.
+
+Each try reads the live object, asks for a dry run, and only then writes; all three hold on to one resource version, so
+that two deploys at once cannot undo each other unseen. A dry run that would change nothing ends it there.
+"""
+
+import copy
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from deploy.errors import Conflict, Missing, NotOurs
+from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, Kind, label
+from deploy.knative.rest import Rest
+from deploy.knative.waiting import wait_gone
+
+FIELD_MANAGER = "faas"
+_MOST_TRIES = 6
+_DELETION_S = 120.0
+_BOOKKEEPING = (f"{SERVING}/creator", f"{SERVING}/lastModifier")
+
+Wait = Callable[[float], object]
+
+
+@dataclass(frozen=True)
+class Overridden:
+    """A field that another program had set and this deploy set again."""
+
+    manager: str
+    field: str
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an apply did, or as a dry run would do. `document` is the object as the API server has it then."""
+
+    action: Literal["created", "changed", "unchanged"]
+    name: str
+    namespace: str
+    generation: int
+    overridden: tuple[Overridden, ...]
+    document: Document
+
+
+def apply(
+    rest: Rest,
+    document: Document,
+    *,
+    dry_run: bool = False,
+    take_over: bool = False,
+    deletion_timeout_s: float = _DELETION_S,
+    wait: Wait | None = None,
+) -> Applied:
+    """Bring the service in the cluster to `document`; nothing is sent but a dry run where it is there already.
+
+    Fields of ours that another program has set meanwhile are set again, and named in the result; fields that
+    `document` does not have stay. A service that faas did not make is refused with `NotOurs`, unless `take_over`. One
+    that is being deleted is awaited. Raises `Refused` with the flag or field where the cluster will not have it, and
+    `Conflict` once somebody else has been faster too many times.
+    """
+    wait = wait or threading.Event().wait
+    namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
+    path = SERVICES.path(namespace, name)
+    deadline = time.monotonic() + deletion_timeout_s
+    for num_try in range(_MOST_TRIES):
+        live = await_standing(rest, SERVICES, namespace, name, deadline)
+        check_ours(live, name, namespace, take_over=take_over)
+        try:
+            return _try(rest, path, document, live, dry_run=dry_run)
+        except Conflict as conflict:
+            if num_try == _MOST_TRIES - 1:
+                raise Conflict(
+                    f"service {name} in {namespace} was changed by somebody else during each of {_MOST_TRIES} tries; "
+                    "see who with: kubectl get ksvc "
+                    f"{name} -n {namespace} -o yaml --show-managed-fields, and deploy again (it said: {conflict})",
+                    status=conflict.status, reason=conflict.reason, causes=conflict.causes,
+                ) from conflict  # fmt: skip
+        wait(0.05 * 2**num_try)
+    raise AssertionError("the last try returns or raises")
+
+
+def await_standing(rest: Rest, kind: Kind, namespace: str, name: str, deadline: float) -> Document | None:
+    """The live object, None where there is none; one that is being deleted is awaited until it is gone."""
+    while True:
+        try:
+            live = rest.get(kind.path(namespace, name))
+        except Missing:
+            return None
+        if not live["metadata"].get("deletionTimestamp"):
+            return live
+        wait_gone(rest, kind, namespace, name, timeout_s=max(0.1, deadline - time.monotonic()))
+
+
+def check_ours(
+    live: Document | None, name: str, namespace: str, *, take_over: bool = False, kind: str = "ksvc"
+) -> None:
+    """Raise `NotOurs` for an object that something else made."""
+    if live is None or take_over or label(live, MANAGED_BY) == OURS[MANAGED_BY]:
+        return
+    made_by = label(live, MANAGED_BY) or "something else"
+    raise NotOurs(
+        f"{kind} {name} in {namespace} was made by {made_by}; choose another name or namespace, or, to have faas take "
+        f"it over, run: kubectl label {kind} {name} -n {namespace} --overwrite {MANAGED_BY}=faas"
+    )
+
+
+def _try(rest: Rest, path: str, document: Document, live: Document | None, *, dry_run: bool) -> Applied:
+    body = _body(document, live)
+    planned, overridden = _dry_run(rest, path, body)
+    action: Literal["created", "changed", "unchanged"] = "created"
+    if live is not None:
+        action = "unchanged" if meaning(planned) == meaning(live) else "changed"
+    if not dry_run and action != "unchanged":
+        query: dict[str, str | bool] = {"fieldManager": FIELD_MANAGER}
+        planned = rest.apply(path, body, {**query, "force": True} if overridden else query)
+    found = live if action == "unchanged" and live is not None else planned
+    metadata = found["metadata"]
+    generation = int(metadata.get("generation") or 1)
+    return Applied(action, metadata["name"], metadata["namespace"], generation, overridden, found)
+
+
+def _body(document: Document, live: Document | None) -> Document:
+    """What is sent: held to the version that was read, and never with the name of a revision.
+
+    A name that another tool gave the template would be refused with any change. It belongs to that tool, so leaving it
+    out would leave it in; an empty one takes its place.
+    """
+    body = copy.deepcopy(document)
+    if live is None:
+        return body
+    body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+    if "name" in live["spec"].get("template", {}).get("metadata", {}):
+        body["spec"]["template"]["metadata"]["name"] = ""
+    return body
+
+
+def _dry_run(rest: Rest, path: str, body: Document) -> tuple[Document, tuple[Overridden, ...]]:
+    """What the API server and its webhooks make of `body`, and whose fields it takes."""
+    query: dict[str, str | bool] = {"fieldManager": FIELD_MANAGER, "dryRun": "All"}
+    try:
+        return rest.apply(path, body, query), ()
+    except Conflict as conflict:
+        held = [cause for cause in conflict.causes if cause.get("reason") == "FieldManagerConflict"]
+        if not held:
+            raise
+    overridden = tuple(Overridden(_manager(cause.get("message", "")), cause.get("field", "")) for cause in held)
+    return rest.apply(path, body, {**query, "force": True}), overridden
+
+
+def _manager(message: str) -> str:
+    """The name in `conflict with "kubectl-edit" using ...`."""
+    return message.split('"')[1] if message.count('"') >= 2 else "another program"
+
+
+def meaning(service: Document) -> Any:
+    """What of a service is somebody's will: all but status, versions, owners and the notes of Knative's webhook."""
+    metadata, spec = service["metadata"], copy.deepcopy(service["spec"])
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _BOOKKEEPING}
+    of_template = spec.get("template", {}).get("metadata", {})
+    of_template.pop("name", None)
+    of_template.pop("creationTimestamp", None)
+    return metadata.get("labels") or {}, annotations, spec

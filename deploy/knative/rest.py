@@ -1,0 +1,208 @@
+"""One request to the API server: its time-outs, its errors as ours, its answer as plain values.
+
+The connection (TLS, credentials, exec plugins, renewal of tokens) is the `kubernetes` package's. Its generated calls
+are not used: they differ from release to release, and server-side apply, dry runs and watches need none of their
+models.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+from urllib.parse import urlencode
+
+from deploy import errors
+from deploy.knative.connection import Connection
+from deploy.knative.resources import Document
+from deploy.refusal import explain
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json"
+METADATA_LIST_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json"
+
+_CONNECT_S = 10.0
+_READ_S = 30.0
+_PAGE = 500
+_BUSY = 429  # the request was not begun, so that any method may be sent again
+_ERRORS: dict[int, type[errors.ApiError]] = {
+    400: errors.Refused,
+    401: errors.NotAllowed,
+    403: errors.NotAllowed,
+    404: errors.Missing,
+    409: errors.Conflict,
+    410: errors.Expired,
+    422: errors.Refused,
+}
+
+Query = Mapping[str, str | int | bool]
+
+
+class Rest:
+    """Requests to one API server. Safe to use from several threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        from kubernetes.client.rest import RESTClientObject
+        from urllib3.util import Retry
+
+        self.connection = connection
+        connection.configuration.retries = Retry(
+            total=4, connect=1, read=0, redirect=0, other=0, status=4, backoff_factor=0.2,
+            status_forcelist=[_BUSY], allowed_methods=None, raise_on_status=False,
+        )  # fmt: skip
+        self._client = RESTClientObject(connection.configuration)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.pool_manager.clear()
+
+    def get(self, path: str, query: Query | None = None, *, accept: str = "application/json") -> Document:
+        """Read one object, or one page of a list."""
+        return self._document("GET", path, query, accept=accept)
+
+    def list_all(self, path: str, query: Query | None = None, *, accept: str = "application/json") -> Document:
+        """A list, every page of it; begun anew, once, where a page expires before it is fetched."""
+        try:
+            return self._pages(path, query or {}, accept)
+        except errors.Expired:
+            return self._pages(path, query or {}, accept)
+
+    def apply(self, path: str, document: Document, query: Query) -> Document:
+        """Server-side apply; `query` names the field manager. JSON is YAML, so the body is JSON."""
+        return self._document("PATCH", path, query, body=document, content_type=APPLY)
+
+    def merge(self, path: str, patch: Document, query: Query | None = None) -> Document:
+        """A JSON merge patch: a null removes."""
+        return self._document("PATCH", path, query, body=patch, content_type=MERGE, accept=METADATA_ONLY)
+
+    def create(self, path: str, document: Document, query: Query | None = None) -> Document:
+        """Create an object in the collection at `path`."""
+        return self._document("POST", path, query, body=document, accept=METADATA_ONLY)
+
+    def delete(self, path: str, options: Document | None = None) -> Document:
+        """Delete one object; `options` are Kubernetes' DeleteOptions."""
+        return self._document("DELETE", path, None, body=options or {})
+
+    def text(self, path: str, query: Query | None = None, *, timeout_s: float = _READ_S) -> str:
+        """An answer that is text: a log, or what a pod says through the API server's proxy."""
+        with self.stream(path, query, read_timeout_s=timeout_s) as response:
+            return bytes(response.read()).decode("utf-8", "replace")
+
+    def date(self) -> tuple[str | None, str]:
+        """The server's clock as its `Date` header has it, and its version (`/version` needs no right)."""
+        with self.stream("/version", None, read_timeout_s=_READ_S) as response:
+            version = json.loads(response.read()).get("gitVersion", "unknown")
+            return response.headers.get("Date"), version
+
+    @contextmanager
+    def stream(self, path: str, query: Query | None, *, read_timeout_s: float) -> Iterator[Any]:
+        """An answer to be read as it comes; `read_timeout_s` bounds each silence in it."""
+        response = self._send("GET", path, query, read_timeout_s=read_timeout_s)
+        try:
+            yield response
+        finally:
+            response.close()
+
+    def _pages(self, path: str, query: Query, accept: str) -> Document:
+        page = self.get(path, {**query, "limit": _PAGE}, accept=accept)
+        items = list(page.get("items") or [])
+        while token := page["metadata"].get("continue"):
+            page = self.get(path, {**query, "limit": _PAGE, "continue": token}, accept=accept)
+            items += page.get("items") or []
+        return {**page, "items": items}
+
+    def _document(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        *,
+        body: Document | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Document:
+        headers = {"Accept": accept, "Content-Type": content_type}
+        response = self._send(method, path, query, body=body, headers=headers)
+        try:
+            found: Document = json.loads(response.read())
+            return found
+        except ValueError as failed:
+            raise errors.Unreachable(f"{self._where()} answered {method} {path} with no JSON: {failed}") from failed
+        finally:
+            response.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        *,
+        body: Document | None = None,
+        headers: Mapping[str, str] | None = None,
+        read_timeout_s: float = _READ_S,
+    ) -> Any:
+        from urllib3 import Timeout
+        from urllib3.exceptions import HTTPError
+
+        try:
+            response = self._client.pool_manager.request(
+                method,
+                self._url(path, query),
+                body=None if body is None else json.dumps(body).encode(),
+                headers={**(headers or {"Accept": "*/*"}), **self._credentials(), "User-Agent": "faas"},
+                timeout=Timeout(connect=_CONNECT_S, read=read_timeout_s),
+                preload_content=False,
+            )
+            if response.status >= 400:
+                text = response.read()
+                response.close()
+                _raise(method, path, response.status, text)
+        except HTTPError as failed:
+            raise errors.Unreachable(self._unreachable(failed)) from failed
+        return response
+
+    def _url(self, path: str, query: Query | None) -> str:
+        plain = {key: str(value).lower() if isinstance(value, bool) else value for key, value in (query or {}).items()}
+        return f"{self.connection.host.rstrip('/')}{path}{'?' + urlencode(plain) if plain else ''}"
+
+    def _credentials(self) -> dict[str, str]:
+        """The header that says who is asking; the library renews a token that has run out."""
+        settings = self.connection.configuration.auth_settings().values()
+        return {auth["key"]: auth["value"] for auth in settings if auth["in"] == "header" and auth["value"]}
+
+    def _where(self) -> str:
+        through = (
+            "" if self.connection.proxy is None else f" through the proxy {_without_password(self.connection.proxy)}"
+        )
+        return f"the API server {self.connection.host}{through}"
+
+    def _unreachable(self, failed: Exception) -> str:
+        cause = getattr(failed, "reason", None) or failed
+        if self.connection.proxy is None:
+            return f"{self._where()} cannot be reached: {cause}; is the cluster up, and the kubeconfig of it?"
+        host = self.connection.host.partition("://")[2].partition("/")[0]
+        return f"{self._where()} cannot be reached: {cause}; where it needs no proxy, add {host} to NO_PROXY"
+
+
+def raise_for_status(status: Document, doing: str) -> NoReturn:
+    """Raise what a `Status` document says, such as one that a watch brings as an event."""
+    code = int(status.get("code") or 500)
+    causes = (status.get("details") or {}).get("causes") or ()
+    message = explain(doing, code, str(status.get("message") or status.get("reason") or "no reason given"))
+    kind = _ERRORS.get(code, errors.ApiError)
+    raise kind(message, status=code, reason=str(status.get("reason") or ""), causes=causes)
+
+
+def _raise(method: str, path: str, code: int, body: bytes) -> NoReturn:
+    try:
+        status = json.loads(body)
+        if not isinstance(status, dict) or "message" not in status:
+            raise ValueError
+    except ValueError:
+        status = {"message": body[:500].decode("utf-8", "replace").strip()}
+    raise_for_status({**status, "code": code}, f"{method} {path}")
+
+
+def _without_password(proxy: str) -> str:
+    scheme, _, rest = proxy.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

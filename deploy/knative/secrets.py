@@ -1,0 +1,99 @@
+"""Secrets of a namespace: made, changed, listed and deleted, and never read back.
+
+What is listed is metadata alone, which the API server is asked for as such, so that no value ever comes here. The names
+of the keys stand in an annotation for that reason.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from deploy import checks
+from deploy.env_file import checked
+from deploy.errors import InvalidSpec, Missing
+from deploy.knative.apply import check_ours
+from deploy.knative.resources import OURS, OURS_SELECTOR, SECRETS, Document
+from deploy.knative.rest import METADATA_LIST_ONLY, METADATA_ONLY, Rest
+
+_KEYS = "faas/keys"
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret without its values."""
+
+    name: str
+    namespace: str
+    keys: tuple[str, ...]
+    created_at: str
+
+
+def put(
+    rest: Rest, namespace: str, name: str, values: Mapping[str, bytes], *, replace: bool = False
+) -> Literal["created", "changed"]:
+    """Set the keys in `values`; other keys of the secret stay, or with `replace` go.
+
+    Running instances keep what they were started with; new ones get the new values. A secret that faas did not make is
+    refused with `NotOurs`.
+    """
+    checks.object_name("secret", name)
+    wanted = checked(dict(values))
+    if not wanted:
+        raise InvalidSpec("secret", name, "is given no value", "write NAME=VALUE, or name a file")
+    data: dict[str, str | None] = {key: base64.b64encode(value).decode() for key, value in wanted.items()}
+    live = _metadata(rest, namespace, name)
+    if live is None:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "data": data,
+            "metadata": _names(name, data),
+        }
+        rest.create(SECRETS.path(namespace), document, {"fieldManager": "faas"})
+        return "created"
+    check_ours(live, name, namespace, kind="secret")
+    present = _keys(live)
+    if replace:
+        data |= dict.fromkeys(key for key in present if key not in wanted)
+    metadata = _names(name, [key for key in {*present, *data} if data.get(key, "") is not None])
+    rest.merge(SECRETS.path(namespace, name), {"data": data, "metadata": metadata}, {"fieldManager": "faas"})
+    return "changed"
+
+
+def listed(rest: Rest, namespace: str) -> list[Secret]:
+    """The secrets that faas made, by name."""
+    page = rest.list_all(SECRETS.path(namespace), {"labelSelector": OURS_SELECTOR}, accept=METADATA_LIST_ONLY)
+    found = [
+        Secret(item["metadata"]["name"], namespace, _keys(item), item["metadata"].get("creationTimestamp", ""))
+        for item in page["items"]
+    ]
+    return sorted(found, key=lambda secret: secret.name)
+
+
+def delete(rest: Rest, namespace: str, name: str) -> None:
+    """Delete a secret of ours; raises `Missing` where there is none."""
+    live = _metadata(rest, namespace, name)
+    if live is None:
+        raise Missing(
+            f"there is no secret {name} in {namespace}; see those there are with: faas secret list", status=404
+        )
+    check_ours(live, name, namespace, kind="secret")
+    rest.delete(SECRETS.path(namespace, name), {"preconditions": {"uid": live["metadata"]["uid"]}})
+
+
+def _metadata(rest: Rest, namespace: str, name: str) -> Document | None:
+    try:
+        return rest.get(SECRETS.path(namespace, name), accept=METADATA_ONLY)
+    except Missing:
+        return None
+
+
+def _names(name: str, keys: "Mapping[str, object] | list[str]") -> Document:
+    return {"name": name, "labels": dict(OURS), "annotations": {_KEYS: ",".join(sorted(keys))}}
+
+
+def _keys(secret: Document) -> tuple[str, ...]:
+    text = (secret["metadata"].get("annotations") or {}).get(_KEYS, "")
+    return tuple(key for key in text.split(",") if key)

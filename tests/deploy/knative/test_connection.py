@@ -1,0 +1,148 @@
+"""Where a cluster's address and credentials come from, and what is said when they do not."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import InvalidName
+from deploy.errors import Expired, Missing, NoCluster, NotAllowed, Unreachable
+from deploy.knative import Cluster
+from deploy.knative.connection import connect
+from deploy.knative.rest import Rest
+
+from .answers import Answer
+from .api_server import ApiServer, once
+from .kubeconfig import write
+
+
+def version(environ: dict[str, str]) -> str:
+    rest = Rest(connect(environ=environ))
+    try:
+        return rest.date()[1]
+    finally:
+        rest.close()
+
+
+def test_a_context_brings_its_namespace_and_a_given_one_goes_first(tmp_path: Path) -> None:
+    environ = {"KUBECONFIG": write(tmp_path, "https://10.0.0.1:6443")}
+    assert connect(environ=environ).namespace == "default"
+    assert connect("team", environ=environ).namespace == "team-a"
+    chosen = connect("team", "other", environ=environ)
+    assert (chosen.namespace, chosen.context, chosen.host) == ("other", "team", "https://10.0.0.1:6443")
+    with pytest.raises(NoCluster, match=r"'prod' is not in the kubeconfig .* here, team"):
+        connect("prod", environ=environ)
+    with pytest.raises(InvalidName):
+        connect(namespace="Team A", environ=environ)
+
+
+def test_several_files_and_the_usual_place(tmp_path: Path) -> None:
+    path = write(tmp_path, "https://10.0.0.1:6443")
+    assert connect(environ={"KUBECONFIG": f"{tmp_path}/absent:{path}"}).host == "https://10.0.0.1:6443"
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text(Path(path).read_text().replace("10.0.0.1", "10.0.0.2"))
+    assert connect(environ={"HOME": str(tmp_path)}).host == "https://10.0.0.2:6443"
+
+
+def test_without_a_cluster_it_is_said_how_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(NoCluster, match=r"KUBECONFIG is not set .*--dry-run"):
+        connect(environ={"HOME": str(tmp_path)})
+    with pytest.raises(NoCluster, match="names no file"):
+        connect(environ={"KUBECONFIG": f"{tmp_path}/absent"})
+    (tmp_path / "broken").write_text("contexts: [")
+    with pytest.raises(NoCluster, match="cannot be used"):
+        connect(environ={"KUBECONFIG": f"{tmp_path}/broken"})
+    with pytest.raises(NoCluster, match="automountServiceAccountToken"):
+        connect(environ={"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+
+def test_a_token_is_sent_and_an_exec_plugin_is_run(api: ApiServer, tmp_path: Path) -> None:
+    assert version({"KUBECONFIG": write(tmp_path, api.url)}) == "v1.36.0"
+    assert api.state.calls[-1].headers["authorization"] == "Bearer t0ken"
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        'print(\'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+        ' "status": {"token": "made"}}\')'
+    )
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": [str(plugin)],
+        "interactiveMode": "Never",
+    }
+    assert version({"KUBECONFIG": write(tmp_path, api.url, user={"exec": command})}) == "v1.36.0"
+    assert api.state.calls[-1].headers["authorization"] == "Bearer made"
+
+
+@pytest.mark.parametrize("no_proxy", ["127.0.0.1", "127.0.0.0/8", "localhost,127.0.0.1", "*"])
+def test_k8_03_no_proxy_reaches_the_api_directly(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_proxy: str
+) -> None:
+    dead = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy"), "http://127.0.0.1:1")
+    for name, value in dead.items():
+        monkeypatch.setenv(name, value)
+    environ = {**dead, "KUBECONFIG": write(tmp_path, api.url)}
+    assert version({**environ, "NO_PROXY": no_proxy}) == "v1.36.0"
+    assert version({**environ, "no_proxy": no_proxy}) == "v1.36.0"
+    with pytest.raises(
+        Unreachable, match=r"through the proxy http://127\.0\.0\.1:1 .*add 127\.0\.0\.1:\d+ to NO_PROXY"
+    ):
+        version(environ)
+
+
+def test_k8_03_the_environment_is_ours_to_read_and_not_the_librarys(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert version({"KUBECONFIG": write(tmp_path, api.url)}) == "v1.36.0"
+
+
+def test_a_proxy_in_the_kubeconfig_stands_and_its_password_is_not_shown(tmp_path: Path) -> None:
+    path = write(tmp_path, "http://10.0.0.1", cluster={"proxy-url": "http://me:secret@127.0.0.1:1"})
+    with pytest.raises(Unreachable) as raised:
+        version({"KUBECONFIG": path, "NO_PROXY": "*"})
+    assert "through the proxy http://127.0.0.1:1" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_nobody_listening_and_nobody_answering_are_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unreachable, match=r"the API server http://127.0.0.1:1 cannot be reached"):
+        version({"KUBECONFIG": write(tmp_path, "http://127.0.0.1:1")})
+    monkeypatch.setattr("deploy.knative.rest._READ_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unreachable, match="timed out"):
+            version({"KUBECONFIG": write(tmp_path, url)})
+
+
+def test_a_busy_server_is_asked_again_and_other_errors_have_their_own_types(api: ApiServer, rest: Rest) -> None:
+    busy = [Answer(429, "too many requests")] * 2
+    api.do(lambda state: state.faults.append(once(*busy, verb="get", resource="secrets")))
+    with pytest.raises(Missing, match="404") as raised:
+        rest.get("/api/v1/namespaces/default/secrets/a")
+    assert (raised.value.status, raised.value.reason) == (404, "NotFound")
+    assert len(api.called("get", "secrets")) == 3
+    api.do(lambda state: state.forbidden.add(("get", "secrets")))
+    with pytest.raises(NotAllowed, match=r"403.*docs/knative\.md"):
+        rest.get("/api/v1/namespaces/default/secrets/a")
+
+
+def test_a_page_that_expires_begins_the_list_anew(api: ApiServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.knative.rest._PAGE", 2)
+    for name in "abcde":
+        api.do(lambda state, name=name: state.store.put("pods", {"metadata": {"name": name, "namespace": "default"}}))
+    gone = once(Answer(410, "too old"), verb="list", resource="pods")
+    api.do(lambda state: state.faults.append(lambda call: gone(call) if "continue" in call.query else None))
+    found = rest.list_all("/api/v1/namespaces/default/pods")
+    assert [item["metadata"]["name"] for item in found["items"]] == list("abcde")
+    api.do(lambda state: state.faults.append(lambda call: Answer(410, "old") if "continue" in call.query else None))
+    with pytest.raises(Expired):
+        rest.list_all("/api/v1/namespaces/default/pods")
+
+
+def test_a_cluster_is_a_context(api: ApiServer, tmp_path: Path) -> None:
+    with Cluster.connect("team", environ={"KUBECONFIG": write(tmp_path, api.url)}) as cluster:
+        assert (cluster.namespace, cluster.context, cluster.host) == ("team-a", "team", api.url)
+        assert cluster.services() == []

@@ -1,0 +1,87 @@
+"""The logs of all pods of a service, as they are and as they go on."""
+
+from typing import Any
+
+from deploy.knative import Cluster
+from deploy.knative.logs import LogLine
+
+from .api_server import ApiServer
+from .given import deployed, document
+
+FIRST, SECOND = "hello-00001-deployment-x1", "hello-00002-deployment-x1"
+
+
+def say(api: ApiServer, pod: str, text: str) -> None:
+    api.do(lambda state: state.say(pod, text))
+
+
+def texts(lines: list[LogLine]) -> list[tuple[str, str]]:
+    return [(line.pod, line.text) for line in lines]
+
+
+def test_logs_of_all_pods_by_time(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1", "2")
+    say(api, FIRST, "one more")
+    lines = cluster.logs("hello")
+    assert sorted(texts(lines)) == [
+        (FIRST, "loading hello-00001"),
+        (FIRST, "one more"),
+        (SECOND, "loading hello-00002"),
+    ]
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+    assert texts(cluster.logs("hello", tail=1)) == [(SECOND, "loading hello-00002"), (FIRST, "one more")]
+
+
+def test_a_pod_that_has_not_begun_has_no_log_yet(api: ApiServer, cluster: Cluster) -> None:
+    api.controller.behaviours["ghcr.io/acme/hello:1"] = "no image"
+    cluster.apply(document())
+    deployed(cluster, "2")
+    assert texts(cluster.logs("hello")) == [(SECOND, "loading hello-00002")]
+
+
+def test_following_brings_new_lines_and_new_pods(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    lines = cluster.follow_logs("hello", timeout_s=30)
+    assert next(lines).text == "loading hello-00001"
+    say(api, FIRST, "two")
+    assert texts([next(lines)]) == [(FIRST, "two")]
+    deployed(cluster, "2")
+    assert texts([next(lines)]) == [(SECOND, "loading hello-00002")]
+    say(api, FIRST, "three")
+    assert texts([next(lines)]) == [(FIRST, "three")]
+    lines.close()  # type: ignore[attr-defined]
+
+
+def test_a_log_that_breaks_off_is_read_on_without_a_line_twice(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    broken: list[int] = []
+
+    def cut(call: Any) -> list[Any] | None:
+        """The first stream ends before it brings anything, as a restart of the kubelet would have it."""
+        if call.resource == "pods/log" and not broken:
+            broken.append(1)
+            return []
+        return None
+
+    api.do(lambda state: state.faults.append(cut))
+    lines = cluster.follow_logs("hello", timeout_s=30)
+    assert next(lines).text == "loading hello-00001"
+    say(api, FIRST, "two")
+    assert next(lines).text == "two"
+    lines.close()  # type: ignore[attr-defined]
+    assert broken
+
+
+def test_a_pod_that_goes_leaves_and_the_rest_is_read_on(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1", "2")
+    lines = cluster.follow_logs("hello", timeout_s=30)
+    assert {next(lines).pod, next(lines).pod} == {FIRST, SECOND}
+    api.do(lambda state: state.store.remove("pods", "default", FIRST))
+    say(api, SECOND, "still here")
+    assert texts([next(lines)]) == [(SECOND, "still here")]
+    lines.close()  # type: ignore[attr-defined]
+
+
+def test_following_ends_with_its_time(cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    assert texts(list(cluster.follow_logs("hello", timeout_s=0.5))) == [(FIRST, "loading hello-00001")]

@@ -1,0 +1,62 @@
+"""Values of secrets as people give them."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy import InvalidSpec
+from deploy.env_file import files, literals, parse
+
+
+def test_literals_keep_the_value_as_it_is() -> None:
+    assert literals(["A=b=c", "EMPTY=", "SPACE= x "]) == {"A": b"b=c", "EMPTY": b"", "SPACE": b" x "}
+
+
+def test_a_word_that_is_no_literal_is_not_shown_whole() -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        literals(["hf_secrettoken"])
+    assert "secrettoken" not in str(raised.value)
+
+
+def test_files_by_their_names_or_by_others(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_bytes(b"\xff\n")
+    path = str(tmp_path / "cert.pem")
+    assert files([path]) == {"cert.pem": b"\xff\n"}
+    assert files([f"tls={path}"]) == {"tls": b"\xff\n"}
+    with pytest.raises(InvalidSpec, match="cannot be read: No such file"):
+        files([f"{tmp_path}/absent"])
+
+
+def test_lines_of_an_env_file() -> None:
+    text = """
+    # a comment
+    A=1
+    export B = two words # and a comment
+    C='sin"gle # $HOME'
+    D="a\\nb \\"q\\" \\\\ # not one"  # one
+    URL=https://x/#frag
+    EMPTY=
+    """
+    assert parse(text) == {
+        "A": b"1",
+        "B": b"two words",
+        "C": b'sin"gle # $HOME',
+        "D": b'a\nb "q" \\ # not one',
+        "URL": b"https://x/#frag",
+        "EMPTY": b"",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("A", "line 1"),
+        ("A=1\nA=2", "given twice"),
+        ("A='x", "line 1"),
+        ('A="x" y', "line 1"),
+        ("a b=1", "not a key"),
+    ],
+)
+def test_lines_that_are_wrong(text: str, part: str) -> None:
+    with pytest.raises(InvalidSpec, match=part):
+        parse(text)

@@ -1,0 +1,49 @@
+"""Sentences of Knative's webhook, turned into what an operator can do."""
+
+import pytest
+
+from deploy.refusal import command_for, explain, flags_named
+
+DENIED = 'admission webhook "validation.webhook.serving.knative.dev" denied the request: validation failed: '
+
+
+@pytest.mark.parametrize(
+    ("message", "flags"),
+    [
+        ("must not set the field(s): spec.template.spec.affinity", ("kubernetes.podspec-affinity",)),
+        (
+            "must not set the field(s): spec.template.spec.nodeSelector, spec.template.spec.tolerations",
+            ("kubernetes.podspec-nodeselector", "kubernetes.podspec-tolerations"),
+        ),
+        (
+            "HostPath volume support is disabled, but found HostPath volume snapshot: spec.template.spec.volumes[0]",
+            ("kubernetes.podspec-volumes-hostpath",),
+        ),
+        ("Image volume support is disabled, but found Image volume s", ("kubernetes.podspec-volumes-image",)),
+        (
+            "Persistent volume claim support is disabled, but found persistent volume claim c\n"
+            "Persistent volume write support is disabled, but found persistent volume claim c",
+            ("kubernetes.podspec-persistent-volume-claim", "kubernetes.podspec-persistent-volume-write"),
+        ),
+        ("must not set the field(s): spec.template.spec.containers[0].lifecycle", ()),
+        ("something else", ()),
+    ],
+)
+def test_flags_that_a_refusal_is_about(message: str, flags: tuple[str, ...]) -> None:
+    assert flags_named(DENIED + message) == flags
+    text = explain("PATCH /x", 400, DENIED + message)
+    if flags:
+        assert command_for(flags) in text
+    else:
+        assert text == f"PATCH /x was answered 400: {message}"
+
+
+def test_a_limit_names_the_setting() -> None:
+    text = explain("x", 400, DENIED + "expected 0 <= 901 <= 600: spec.template.spec.timeoutSeconds")
+    for part in ("600 s", "901 s", "max-revision-timeout-seconds to 901", "config-defaults"):
+        assert part in text
+
+
+def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
+    assert "docs/knative.md" in explain("GET /x", 403, "forbidden")
+    assert "log in again" in explain("GET /x", 401, "Unauthorized")
