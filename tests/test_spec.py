@@ -82,6 +82,10 @@ from faas.spec import FunctionSpec
         (lambda: Snapshot(mode="weights", export="onnx"), ["weights", "onnx", 'mode="state"']),
         (lambda: FunctionSpec(name="a", load="maps"), ["load='maps'", "did you mean 'map'", "direct"]),
         (lambda: FunctionSpec(name="My_Name"), ["My_Name", "my-name"]),
+        (
+            lambda: FunctionSpec(name="a", batching=Batching(sequences=Sequences())),
+            ["max_instances=3", "Scaling(max_instances=1)"],
+        ),
         (lambda: FunctionSpec(name="a", batching=5), ["batching=5", "Batching"]),
         (lambda: FunctionSpec(name="a", requirements="torch"), ["requirements='torch'", "list"]),
         (lambda: FunctionSpec(name="a", env={"A": 1}), ["text to text"]),

@@ -67,10 +67,25 @@ class FunctionSpec:
                 f"versions={self.versions!r}, snapshot mode {self.snapshot.mode!r}: a version is a frozen state, so "
                 'take snapshot="state"'
             )
+        self._check_sequences()
         choice(self, "load", LOAD_MODES)
         if self.recycle_after is not None:
             whole(self, "recycle_after", 1)
         self._check_collections()
+
+    def _check_sequences(self) -> None:
+        if self.batching is None or self.batching.sequences is None:
+            return
+        if self.scaling.max_instances > 1:
+            raise SettingError(
+                f"Batching(sequences=...), Scaling(max_instances={self.scaling.max_instances}): a sequence lives in one "
+                "instance, and its next call may reach another; set scaling=Scaling(max_instances=1)"
+            )
+        if self.selection is not None:
+            raise SettingError(
+                "Batching(sequences=...), selection=...: the calls of a sequence would go to different variants; "
+                "take one of the two"
+            )
 
     def _check_collections(self) -> None:
         for field in ("requirements", "include", "secrets", "middleware"):

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from faas import Batching, Context, Pad, QueuePolicy, Sequences, inference_function
+from faas import Batching, Context, Pad, QueuePolicy, Scaling, Sequences, inference_function
 from tests.server.answers import problem
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,9 @@ async def test_ba_09_lengths_over_http(serving):
 
 
 async def test_d10_sequences_over_http(serving):
-    @inference_function(batching=Batching(max_batch_size=4, sequences=Sequences(idle_s=30)))
+    @inference_function(
+        scaling=Scaling(max_instances=1), batching=Batching(max_batch_size=4, sequences=Sequences(idle_s=30))
+    )
     class Sum:
         def setup(self) -> None:
             self.sums = [0] * 4
