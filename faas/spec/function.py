@@ -81,11 +81,6 @@ class FunctionSpec:
                 f"Batching(sequences=...), Scaling(max_instances={self.scaling.max_instances}): a sequence lives in one "
                 "instance, and its next call may reach another; set scaling=Scaling(max_instances=1)"
             )
-        if self.selection is not None:
-            raise SettingError(
-                "Batching(sequences=...), selection=...: the calls of a sequence would go to different variants; "
-                "take one of the two"
-            )
 
     def _check_collections(self) -> None:
         for field in ("requirements", "include", "secrets", "middleware"):
