@@ -5,6 +5,7 @@ DeployError
 |   +-- InvalidName      nothing of a name can be kept, or there is no room for it
 |   +-- InvalidQuantity  not an amount of CPU, memory or storage that Kubernetes can read
 +-- MissingLibrary       an optional library of the `knative` extra is not installed
++-- ImageError           an image, a layer or a registry: with its own tree in `deploy.image.errors`
 +-- ClusterError         a cluster did not do what was asked
     +-- NoCluster        nothing says which cluster, or its credentials cannot be read
     +-- Unreachable      no answer, or none in time; names the proxy where there is one

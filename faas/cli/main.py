@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "logs": "Show what a function logged.",
     "env": "List and prune the environments of functions with requirements of their own.",
     "snapshot": "Create, inspect and verify snapshots.",
+    "image": "Make, copy and inspect images of containers.",
     "simulate": "Replay a trace against a function's scaling.",
     "bench": "Put load on a URL and measure.",
 }

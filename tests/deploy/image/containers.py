@@ -35,23 +35,40 @@ _READ_ONLY = (
 )
 
 
-def python_files() -> list[File]:
-    """This interpreter with its standard library and the libraries that they load, as at /usr/local of an image."""
+def python_files(*imports: str) -> list[File]:
+    """This interpreter with its standard library, and what both load, as at /usr/local of an image.
+
+    Given names of modules, of the library only what they import: that is small.
+    """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     stdlib, program = Path(os.__file__).parent, Path(sys.executable).resolve()
-
-    def skip(below: str) -> bool:
-        first = below.partition("/")[0]
-        return first in _LEFT_OUT or first.startswith("config-") or "__pycache__" in below
-
-    files = list(layer.of_folder(stdlib, f"/usr/local/lib/{version}", skip=skip))
-    files += [
+    at = f"/usr/local/lib/{version}"
+    files = [
         File(f"/usr/local/bin/{version}", program, 0o755),
         File("/usr/local/bin/python3", target=version, mode=0o777),
         File("/tmp", mode=0o1777),
         File("/proc", mode=0o555),
     ]
-    return files + libraries_of([program, *(stdlib / "lib-dynload").glob("*.so")])
+    if imports:
+        files += [File(f"{at}/{path.relative_to(stdlib)}", path) for path in _loaded_by(program, stdlib, imports)]
+    else:
+        files += layer.of_folder(stdlib, at, skip=_is_left_out)
+    extensions = [file.source for file in files if isinstance(file.source, Path) and file.source.suffix == ".so"]
+    return files + libraries_of([program, *extensions])
+
+
+def _loaded_by(program: Path, stdlib: Path, imports: Sequence[str]) -> list[Path]:
+    """The files of the standard library that are loaded once some modules are imported, without site."""
+    loaded = "print(*(getattr(m, '__file__', '') for m in sys.modules.values()), sep='\\n')"
+    code = f"import {', '.join(imports)}, sys; {loaded}"
+    told = subprocess.run([program, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout
+    found = {Path(line) for line in told.splitlines() if line.startswith(f"{stdlib}/")}
+    return sorted({*found, stdlib / "os.py", *(stdlib / "encodings").glob("*.py")})
+
+
+def _is_left_out(below: str) -> bool:
+    first = below.partition("/")[0]
+    return first in _LEFT_OUT or first.startswith("config-") or "__pycache__" in below
 
 
 def libraries_of(binaries: Sequence[Path]) -> list[File]:

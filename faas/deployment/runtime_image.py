@@ -1,0 +1,189 @@
+"""The runtime image: a base that has Python, and on it this framework, what it depends on, and how it is started.
+
+Images of functions are that image and a layer or two (`layers_of_function`). `deploy/Dockerfile.cpu` makes the same
+with a daemon; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from deploy import wheels
+from deploy.image import (
+    SCRATCH,
+    Changes,
+    Connection,
+    Image,
+    Layer,
+    LayerCache,
+    Platform,
+    Progress,
+    Pushed,
+    append,
+    inspect,
+)
+from deploy.image import layer as layers
+from deploy.image.errors import WrongPlatform
+from faas.deployment import own_wheel
+
+PACKAGES: Final = "/opt/faas/packages"
+LIBRARIES: Final = "/opt/faas/libraries"
+BUNDLE: Final = "/opt/faas/bundle"
+PORT: Final = 8000
+
+PYTHON_LABEL: Final = "faas.python"
+PACKAGES_LABEL: Final = "faas.packages"
+"""The versions of the packages that a runtime image has, as JSON."""
+
+_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+_ENV: Final = {
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONSAFEPATH": "1",
+    "PYTHONUNBUFFERED": "1",
+    "HOME": "/tmp",
+    "FAAS_HOME": "/tmp/faas",  # what a read-only root file system has to write on
+}
+# A number, as Kubernetes cannot tell of a name that it is not root.
+_USER: Final = "65532:65532"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What goes into a runtime image: `extras` of this framework, more `requirements`, and `constraints` on all of it.
+
+    `glibc` is the oldest C library that the base may have.
+    """
+
+    extras: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    platform: Platform = field(default_factory=Platform)
+    glibc: tuple[int, int] = (2, 34)
+
+    @property
+    def target(self) -> wheels.Target:
+        """Where its packages are to run."""
+        return wheels.Target(python=_PYTHON, platform=self.platform, glibc=self.glibc)
+
+
+def push(
+    base: str | Path,
+    to: str,
+    recipe: Recipe,
+    *,
+    cache: Path,
+    connection: Connection | None = None,
+    progress: Progress = lambda transfer: None,
+    step: Callable[[str], None] = lambda text: None,
+) -> Pushed:
+    """Push the runtime image `to`, on an image in a registry, or on a root file system: a folder, or a tar of one.
+
+    Raises:
+        ImageError: it cannot be made or pushed.
+        NotPrepared: this framework is not installed.
+    """
+    if isinstance(base, str):
+        _check_python(base, inspect(base, platform=recipe.platform, connection=connection)[1])
+    kept = LayerCache(cache / "layers")
+    versions, packages = _packages(recipe, cache, kept, step)
+    below = [] if isinstance(base, str) else [of_rootfs(base, kept, step)]
+    return append(
+        base if isinstance(base, str) else SCRATCH,
+        to,
+        [*below, packages],
+        changes=changes(versions),
+        platform=recipe.platform,
+        connection=connection,
+        progress=progress,
+    )
+
+
+def changes(versions: Mapping[str, str]) -> Changes:
+    """How an image with our packages is started; `versions` are theirs."""
+    return Changes(
+        entrypoint=("faas",),
+        command=("serve", "--bundle", BUNDLE),
+        env=_ENV,
+        search={"PATH": f"{LIBRARIES}/bin:{PACKAGES}/bin", "PYTHONPATH": f"{LIBRARIES}:{PACKAGES}"},
+        user=_USER,
+        workdir="/tmp",
+        labels={PYTHON_LABEL: _PYTHON, PACKAGES_LABEL: json.dumps(dict(versions), sort_keys=True)},
+        ports=(PORT,),
+    )
+
+
+def layers_of_function(
+    bundle: Path,
+    requirements: Iterable[str],
+    runtime: Image,
+    *,
+    cache: Path,
+    refresh: bool = False,
+    step: Callable[[str], None] = lambda text: None,
+) -> list[Layer]:
+    """What a function's image has on top of the `runtime` image: packages that are not in it yet, and the bundle.
+
+    Raises:
+        ImageError: they cannot be made.
+    """
+    kept, provided = LayerCache(cache / "layers"), provided_by(runtime)
+    made, needed = [], tuple(requirements)
+    if needed:
+        platform = Platform(runtime.config["os"], runtime.config["architecture"], runtime.config.get("variant"))
+        target = wheels.Target(python=runtime.labels.get(PYTHON_LABEL, _PYTHON), platform=platform)
+        lock = wheels.resolve(needed, target, cache=cache / "locks", refresh=refresh, step=step).without(provided)
+        if lock.pins:
+            made.append(wheels.layer(lock, target, at=LIBRARIES, cache=kept, step=step))
+    files = layers.of_folder(bundle, BUNDLE)
+    return [*made, kept.of_files(files, created_by=f"faas: the bundle in {BUNDLE}")]
+
+
+def provided_by(runtime: Image) -> dict[str, str]:
+    """The versions of the packages that a runtime image says it has."""
+    try:
+        found = json.loads(runtime.labels.get(PACKAGES_LABEL, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def of_rootfs(source: Path, cache: LayerCache, step: Callable[[str], None] = lambda text: None) -> Layer:
+    """The layer of a root file system: a folder, or a tar of one. Raises BadSource."""
+    if source.is_dir():
+        step(f"reading {source}")
+        return cache.of_files(layers.of_root(source), created_by="faas: a root file system")
+    step(f"packing {source.name}")
+    key = layers.input_digest([layers.File("/root.tar", source)])
+    return cache.get(key, lambda path: layers.of_tar(source, path, created_by="faas: a root file system"))
+
+
+def _packages(
+    recipe: Recipe, cache: Path, kept: LayerCache, step: Callable[[str], None]
+) -> tuple[dict[str, str], Layer]:
+    with tempfile.TemporaryDirectory(prefix="faas-wheel-") as scratch:
+        own = own_wheel.write(Path(scratch))
+        version = own.name.split("-")[1]
+        extras = f"[{','.join(sorted(recipe.extras))}]" if recipe.extras else ""
+        lock = wheels.resolve(
+            [f"faas{extras}=={version}", *recipe.requirements],
+            recipe.target,
+            cache=cache / "locks",
+            constraints=recipe.constraints,
+            find_links=[own.parent],
+            step=step,
+        )
+        made = wheels.layer(lock, recipe.target, at=PACKAGES, cache=kept, find_links=[own.parent], step=step)
+    return lock.versions, made
+
+
+def _check_python(base: str, image: Image) -> None:
+    """See that a base that says which Python it has, has ours: bytecode and compiled packages are for one."""
+    said = image.environment.get("PYTHON_VERSION", "")
+    if said and not said.startswith(f"{_PYTHON}."):
+        raise WrongPlatform(f"{base} has Python {said}, this is {_PYTHON}", f"take one with {_PYTHON}")
