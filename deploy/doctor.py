@@ -186,8 +186,8 @@ def _timeouts(facts: Facts, spec: ServiceSpec) -> Iterator[Finding]:
     wanted_s = spec.timeouts.revision_s
     if wanted_s > most_s:
         remedy = (
-            f"lower timeout_s or startup_timeout_s, or have the operator set max-revision-timeout-seconds to {wanted_s} "
-            "in config-defaults, and the activator's terminationGracePeriodSeconds with it"
+            "lower timeout_s or startup_timeout_s, or have the operator set max-revision-timeout-seconds to "
+            f"{wanted_s} in config-defaults, and the activator's terminationGracePeriodSeconds with it"
         )
         yield Finding("error", "timeouts", f"a request may take {wanted_s} s and the cluster allows {most_s} s", remedy)
     else:

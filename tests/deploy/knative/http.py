@@ -13,7 +13,7 @@ async def body_of(receive: Receive) -> bytes:
     found = b""
     while True:
         message = await receive()
-        found += message.get("body", b"")
+        found += bytes(message.get("body", b""))
         if not message.get("more_body"):
             return found
 

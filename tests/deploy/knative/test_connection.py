@@ -75,6 +75,36 @@ def test_a_token_is_sent_and_an_exec_plugin_is_run(api: ApiServer, tmp_path: Pat
     assert api.state.calls[-1].headers["authorization"] == "Bearer made"
 
 
+def test_in_a_pod_its_own_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kubernetes.config import incluster_config
+
+    for name, text in (("token", "p0d"), ("ca.crt", "certificate"), ("namespace", "team-b\n")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr("deploy.knative.connection._POD_NAMESPACE", tmp_path / "namespace")
+    in_pod = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    for name, text in in_pod.items():
+        monkeypatch.setenv(name, text)
+    found = connect(
+        environ={**in_pod, "HOME": str(tmp_path), "HTTPS_PROXY": "http://proxy", "NO_PROXY": "10.96.0.0/12"}
+    )
+    assert (found.host, found.namespace, found.context) == ("https://10.96.0.1:443", "team-b", None)
+    assert found.proxy is None
+    assert found.configuration.auth_settings()["BearerToken"]["value"] == "bearer p0d"
+
+
+def test_k8_03_over_tls_too(api: ApiServer, tmp_path: Path) -> None:
+    """The stand-in speaks no TLS, so that what fails tells whom it was tried with."""
+    environ = {"KUBECONFIG": write(tmp_path, api.url.replace("http:", "https:")), "HTTPS_PROXY": "http://127.0.0.1:1"}
+    with pytest.raises(Unreachable, match=r"through the proxy http://127\.0\.0\.1:1 "):
+        version(environ)
+    with pytest.raises(Unreachable) as raised:
+        version({**environ, "NO_PROXY": "127.0.0.0/8"})
+    assert "SSL" in str(raised.value)
+    assert "proxy" not in str(raised.value)
+
+
 @pytest.mark.parametrize("no_proxy", ["127.0.0.1", "127.0.0.0/8", "localhost,127.0.0.1", "*"])
 def test_k8_03_no_proxy_reaches_the_api_directly(
     api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_proxy: str
@@ -131,8 +161,8 @@ def test_a_busy_server_is_asked_again_and_other_errors_have_their_own_types(api:
 
 def test_a_page_that_expires_begins_the_list_anew(api: ApiServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deploy.knative.rest._PAGE", 2)
-    for name in "abcde":
-        api.do(lambda state, name=name: state.store.put("pods", {"metadata": {"name": name, "namespace": "default"}}))
+    pods = [{"metadata": {"name": name, "namespace": "default"}} for name in "abcde"]
+    api.do(lambda state: [state.store.put("pods", pod) for pod in pods])
     gone = once(Answer(410, "too old"), verb="list", resource="pods")
     api.do(lambda state: state.faults.append(lambda call: gone(call) if "continue" in call.query else None))
     found = rest.list_all("/api/v1/namespaces/default/pods")

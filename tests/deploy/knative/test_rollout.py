@@ -1,6 +1,7 @@
 """A change on trial: pinned, started, watched, promoted or taken back."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -42,7 +43,7 @@ class Clock:
         return self.now
 
 
-def reader(errors_of_candidate: int) -> "object":
+def reader(errors_of_candidate: int) -> Callable[[str], Reading]:
     """Twenty more requests at each reading; so many of the candidate's fail."""
     num = {STABLE: 0, CANDIDATE: 0}
 
@@ -59,8 +60,8 @@ def test_a_trial_that_does_well_is_promoted(rest: Rest, cluster: Cluster) -> Non
     seen: list[Decision] = []
     read = reader(0)
     outcome = watch(
-        rest, "default", "hello", limits=LIMITS, read=read, on_decision=seen.append, clock=Clock(), every_s=0  # type: ignore[arg-type]
-    )  # fmt: skip
+        rest, "default", "hello", limits=LIMITS, read=read, on_decision=seen.append, clock=Clock(), every_s=0
+    )
     assert (outcome.verdict, outcome.stable, outcome.candidate) == ("promote", STABLE, CANDIDATE)
     assert outcome.traffic == cluster.describe("hello").traffic == EVERYTHING_LATEST
     assert len(seen) > 1
@@ -68,7 +69,7 @@ def test_a_trial_that_does_well_is_promoted(rest: Rest, cluster: Cluster) -> Non
 
 def test_a_trial_that_fails_requests_is_taken_back(rest: Rest, cluster: Cluster) -> None:
     on_trial(cluster)
-    outcome = watch(rest, "default", "hello", limits=LIMITS, read=reader(10), clock=Clock(), every_s=0)  # type: ignore[arg-type]
+    outcome = watch(rest, "default", "hello", limits=LIMITS, read=reader(10), clock=Clock(), every_s=0)
     assert outcome.verdict == "roll back"
     assert "error rate 50.0% against 0.0%" in outcome.reason
     assert cluster.describe("hello").traffic == (Share(STABLE, 100),)
@@ -79,7 +80,7 @@ def test_a_trial_whose_revision_breaks_is_taken_back_at_once(api: ApiServer, res
     revision = api.do(lambda state: state.store.get("revisions", "default", CANDIDATE))
     revision["status"]["conditions"] = [{"type": "Ready", "status": "False", "reason": "ExitCode1", "message": "died"}]
     api.do(lambda state: state.store.put("revisions", revision))
-    outcome = watch(rest, "default", "hello", limits=LIMITS, read=reader(0), clock=Clock(), every_s=0)  # type: ignore[arg-type]
+    outcome = watch(rest, "default", "hello", limits=LIMITS, read=reader(0), clock=Clock(), every_s=0)
     assert (outcome.verdict, outcome.reason) == ("roll back", "it cannot run: ExitCode1: died")
 
 
@@ -87,7 +88,7 @@ def test_a_stop_leaves_traffic_as_it_is(rest: Rest, cluster: Cluster) -> None:
     on_trial(cluster)
     stop = threading.Event()
     stop.set()
-    outcome = watch(rest, "default", "hello", limits=LIMITS, read=reader(0), stop=stop)  # type: ignore[arg-type]
+    outcome = watch(rest, "default", "hello", limits=LIMITS, read=reader(0), stop=stop)
     assert outcome.verdict == "wait"
     assert cluster.describe("hello").traffic[1] == Share(CANDIDATE, 10, "candidate")
 
@@ -100,7 +101,7 @@ def test_a_reading_that_fails_for_a_moment_is_passed_over(rest: Rest, cluster: C
         num_reads[0] += 1
         if num_reads[0] == 3:
             raise Unreachable("for a moment")
-        return good(revision)  # type: ignore[operator, no-any-return]
+        return good(revision)
 
     outcome = watch(rest, "default", "hello", limits=LIMITS, read=read, clock=Clock(), every_s=0)
     assert outcome.verdict == "promote"
@@ -122,15 +123,18 @@ def metrics(ok: int, error: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def count(api: ApiServer, revision: str, text: str) -> None:
+    api.do(lambda state: state.metrics.update({f"{revision}-deployment-x1": text}))
+
+
 def test_metrics_of_instances_come_through_the_api_servers_proxy(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
     on_trial(cluster)
-    for revision, error in ((STABLE, 0), (CANDIDATE, 0)):
-        text = metrics(100, error)
-        api.do(lambda state, pod=f"{revision}-deployment-x1", text=text: state.metrics.update({pod: text}))
+    for revision in (STABLE, CANDIDATE):
+        count(api, revision, metrics(100, 0))
 
     def worse(decision: Decision) -> None:
         num = 100 + 40 * (decision.num_breaches + 1)
-        api.do(lambda state: state.metrics.update({f"{CANDIDATE}-deployment-x1": metrics(num, num - 100)}))
+        count(api, CANDIDATE, metrics(num, num - 100))
 
     limits = Limits(min_requests=1, num_breaches=2, trial_s=600)
     outcome = watch(rest, "default", "hello", limits=limits, on_decision=worse, clock=Clock(), every_s=0)
