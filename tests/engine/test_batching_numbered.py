@@ -25,7 +25,7 @@ from faas.messages import Call, Context
 from faas.spec import Batching, Pad, QueuePolicy
 
 from .conftest import Run
-from .rig import LONG_S, call, outcomes, serving
+from .rig import LONG_S, call, outcome, outcomes, serving, settled
 from .virtual import EPOCH, Callers, Model, item, now, virtual, virtually
 
 
@@ -448,5 +448,66 @@ def test_a_call_keeps_its_own_times() -> None:
             await engine.answer(made)
         assert [round(at - EPOCH, 6) for at in (made.queued_at, made.started_at, made.ended_at)] == [0.0, 0.0, 1.0]
         assert made.batch_size == 4
+
+    virtually(scenario())
+
+
+def test_a_handler_that_blocks_past_its_time_keeps_its_place_and_the_other_instance_goes_on(run: Run) -> None:
+    async def scenario() -> None:
+        entered, gate = threading.Event(), threading.Event()
+
+        def predict(xs: list[Any]) -> list[Any]:
+            if "blocks" in xs:
+                entered.set()
+                assert gate.wait(LONG_S)
+            return xs
+
+        batching = Batching(max_batch_size=1, instances=2, idle="now")
+        async with serving(predict, batching=batching) as engine:
+            blocked = asyncio.create_task(outcome(engine, call(0.2, xs="blocks")))
+            assert await asyncio.to_thread(entered.wait, LONG_S)
+            assert isinstance(await blocked, DeadlineExceeded)
+            assert await outcomes(engine, *(call(xs=x) for x in range(20))) == list(range(20))
+            assert engine.num_running == 1
+            gate.set()
+            await settled(lambda: engine.num_running == 0)
+
+    run(scenario())
+
+
+def test_a_batch_that_everybody_left_is_cancelled_and_the_one_beside_it_is_not() -> None:
+    async def scenario() -> None:
+        ended: list[str] = []
+
+        async def predict(xs: list[str]) -> list[str]:
+            try:
+                await asyncio.sleep(1.0)
+            except asyncio.CancelledError:
+                ended.append(f"{xs[0]} cancelled {now()}")
+                raise
+            ended.append(f"{xs[0]} {now()}")
+            return xs
+
+        async with virtual(predict, waiting(max_batch_size=1, instances=2)) as engine:
+            callers, gone = Callers(engine), item("gone")
+            callers.send(gone, item("stays"))
+            await asyncio.sleep(0.5)
+            gone.leave()
+            await callers.all()
+        assert ended == ["gone cancelled 0.5", "stays 1.0"]
+
+    virtually(scenario())
+
+
+def test_a_drain_waits_for_all_instances() -> None:
+    async def scenario() -> None:
+        async with virtual(Model(1.0).predict, waiting(max_batch_size=1, instances=2)) as engine:
+            callers = Callers(engine)
+            callers.send(*(item(x) for x in range(3)))
+            await asyncio.sleep(0.5)
+            await engine.drain(10.0)
+            assert now() == 2.0
+            answers = await callers.all()
+        assert [answers[x][1] for x in range(3)] == [0, 2, 4]
 
     virtually(scenario())
