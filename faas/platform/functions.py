@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -92,14 +93,28 @@ class Functions:
             self._tidy()
         return again
 
-    async def begin(self) -> None:
-        """Run what has been brought back and added so far: no call is served before."""
+    def begin(self) -> None:
+        """Run what has been brought back and added so far: its calls are taken, and wait for its zygotes."""
         self._keeping = asyncio.ensure_future(self.memory.run())
-        for hosted in [one for one in self if one.revisions.deployments]:
+        for hosted in self:
+            if hosted.revisions.deployments:
+                self._state.write(hosted.revisions)
+                hosted.adopt(hosted.revisions)
+        self.memory.changed()
+        self.registry.index()
+
+    async def warm(self) -> None:
+        """Return when what runs has its zygotes; of a revision that cannot have one it is told why."""
+        at_once = asyncio.Semaphore(os.cpu_count() or 1)
+        await asyncio.gather(*(self._warm(hosted.name, loop, at_once) for hosted in self for loop in hosted.loops))
+
+    async def _warm(self, name: str, loop: ScalingLoop, at_once: asyncio.Semaphore) -> None:
+        async with at_once:
+            self._workplace.progress(f"starting the zygote of {name}")
             try:
-                await self._change(hosted, hosted.revisions, prove=False)
-            except PlatformError as error:
-                self._workplace.progress(str(error))
+                await self._zygotes.warm(loop.preparation)
+            except WarmpoolError as error:
+                self._workplace.progress(f"{name} cannot be started: {error}")
 
     def add(self, preparation: Preparation, *, bundle: str | None = None) -> None:
         """Take a function as its code is now, before the platform serves: a new revision gets all calls."""

@@ -80,14 +80,16 @@ class Platform:
         try:
             if not await self._unless_stopped(self._bring_up(targets)):
                 return 1
-            bound = await self._listen(host, port)
+            await self._listen(host, port)
             control = ControlServer(self, self._settings.run / CONTROL_FILE)
             page = PageServer(self, self._history, self._folder / "page", Access(is_loopback(host), self._token))
             self._functions.registry.page = page.capacity
             on_port: list[PageServer | ControlServer] = [page, *self._control_on_port()]
             serving = asyncio.gather(control.run(), *(server.run() for server in on_port))
-            self._announce(host, bound)
-            self._follow()
+            if await self._unless_stopped(self._functions.warm()):
+                self._functions.registry.is_ready = True
+                self._announce()
+                self._follow()
             await self._stopping.wait()
             self._functions.registry.unmount()
             for server in on_port:
@@ -196,7 +198,7 @@ class Platform:
     # Its life.
 
     async def _bring_up(self, targets: list[str]) -> None:
-        """Bring back what was deployed, make the functions of targets ready, and have their zygotes.
+        """Bring back what was deployed, and make the functions of targets ready.
 
         A target that cannot be made ready is named, and keeps the others from nothing.
         """
@@ -223,9 +225,10 @@ class Platform:
             raise errors[0]
         if self._sync is not None:
             await self._sync.once()
-        await self._functions.begin()
+        self._functions.begin()
 
-    async def _listen(self, host: str, port: int) -> int:
+    async def _listen(self, host: str, port: int) -> None:
+        """Take calls from now on; those for a function whose zygote is not ready yet wait for it."""
         try:
             bound = await self._activator.listen(host, port)
         except OSError as error:
@@ -233,8 +236,7 @@ class Platform:
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         inner.bind(str(self._inner))
         await self._activator.listen_on(inner)
-        self._functions.registry.is_ready = True
-        return bound
+        self._url = f"http://{f'[{host}]' if ':' in host else host}:{bound}"
 
     def _control_on_port(self) -> list[ControlServer]:
         """Have the control interface on the platform's port, for who has the token; nowhere where there is none."""
@@ -250,9 +252,7 @@ class Platform:
             self._sync.is_serving = True
             self._following = asyncio.ensure_future(self._sync.run())
 
-    def _announce(self, host: str, port: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        self._url = f"http://{shown}:{port}"
+    def _announce(self) -> None:
         record = Record(os.getpid(), self._url, str(self._settings.run / CONTROL_FILE))
         path = record_path(self._settings)
         temporary = path.with_suffix(".tmp")
