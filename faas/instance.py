@@ -12,12 +12,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import uvloop
 
 from faas import modules, revision, settings
-from faas.errors import named
+from faas.errors import FaasError, named
 from faas.revision import Loaded, Revision
 from faas.server.serve import Stop
 
@@ -59,7 +60,21 @@ class Imported(msgspec.Struct, frozen=True, tag="imported"):
     modules: list[str]
 
 
-Event = Ready | Failed | Leaving | Imported
+class Follow(msgspec.Struct, frozen=True, tag="follow"):
+    """From the platform: look at the versions now, and tell when all that follows is done. `number` tells it by."""
+
+    number: int
+
+
+class Followed(msgspec.Struct, frozen=True, tag="followed"):
+    """That has been done. `versions` is all that is known of them then; `failure` why they cannot be followed."""
+
+    number: int
+    versions: dict[str, Any] = {}
+    failure: str | None = None
+
+
+Event = Ready | Failed | Leaving | Imported | Followed
 EVENTS = msgspec.json.Decoder(Event)
 
 
@@ -99,7 +114,7 @@ class _Instance:
     async def run(self, listen: socket.socket, control: socket.socket) -> int:
         """Start, serve until told to stop, and tell what calls have imported."""
         stop = _Stop(self._tell)
-        watch = asyncio.ensure_future(_stop_when_closed(control, stop))
+        watch = asyncio.ensure_future(self._hear(control, stop))
         try:
             status = await self._loaded.server.serve(
                 [listen],
@@ -123,6 +138,31 @@ class _Instance:
         """Ask to be replaced: a handler blocks all calls, and nothing can stop it but the end of the process."""
         self._tell(Failed(why))
         self._tell(Leaving())
+
+    async def _hear(self, control: socket.socket, stop: _Stop) -> None:
+        """Hear what the platform says, until it has closed its direction of the socket, or is gone."""
+        control.setblocking(False)
+        loop, pending, following = asyncio.get_running_loop(), b"", set[asyncio.Future[None]]()
+        with contextlib.suppress(OSError):
+            while data := await loop.sock_recv(control, 4096):
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    task = asyncio.ensure_future(self._follow(msgspec.json.decode(line, type=Follow)))
+                    following.add(task)
+                    task.add_done_callback(following.discard)
+        stop.tell_once()
+
+    async def _follow(self, asked: Follow) -> None:
+        versions = self._runtime.versions
+        if versions is None:
+            self._tell(Followed(asked.number, failure=f"{self._runtime.function.name} has no versions"))
+            return
+        try:
+            await versions.follow()
+        except FaasError as error:
+            self._tell(Followed(asked.number, versions.overview(), str(error)))
+        else:
+            self._tell(Followed(asked.number, versions.overview()))
 
     def _ready(self) -> None:
         self._num_known = len(sys.modules)  # their names alone would be touched, and so copied, all over the heap
@@ -161,12 +201,3 @@ class _Stop(Stop):
         """Say it, unless it has been said."""
         if not self.told.is_set():
             super().tell()
-
-
-async def _stop_when_closed(control: socket.socket, stop: _Stop) -> None:
-    """Wait until the platform has closed its direction of the socket, or is gone."""
-    control.setblocking(False)
-    with contextlib.suppress(OSError):
-        while await asyncio.get_running_loop().sock_recv(control, 4096):
-            pass
-    stop.tell_once()

@@ -34,7 +34,10 @@ class EndpointRecord(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """A function as a platform needs to know it: names and numbers, no code."""
+    """A function as a platform needs to know it: names and numbers, no code.
+
+    `is_versioned` tells whether it asks for versions itself, and `versions_source` where it says that they are.
+    """
 
     name: str
     target: str
@@ -57,6 +60,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     keep_alive: KeepAliveMode = "fixed"
     num_gpus: int = 0
+    is_versioned: bool = False
+    versions_source: str | None = None
 
     @classmethod
     def of(cls, function: Function, target: str) -> Description:
@@ -87,6 +92,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
             env=dict(spec.env),
             keep_alive=spec.scaling.keep_alive,
             num_gpus=spec.resources.num_gpus,
+            is_versioned=spec.versions is not None,
+            versions_source=spec.versions.source if spec.versions is not None else None,
         )
 
 
@@ -134,7 +141,9 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     `asked` is what was asked for when it was made, for the next time. `later` are the packages that it does without,
     and `late` those of them that are imported after all, with the lines that do it. `code` is the target within a copy
     of the user's sources that a platform keeps; None: they are where they were. `interpreter` is that of the
-    environment with its requirements; None: the one that this framework is installed for meets them.
+    environment with its requirements; None: the one that this framework is installed for meets them. `globals` are
+    those that `setup()` bound, which no two versions of the state can have for themselves. `versions` is where numbered
+    versions are, which are then served in place of the snapshot; None: there are none.
     """
 
     format: int = FORMAT
@@ -157,6 +166,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     late: dict[str, str] = {}
     code: str | None = None
     interpreter: str | None = None
+    globals: tuple[str, ...] = ()
+    versions: str | None = None
 
     @property
     def name(self) -> str:
@@ -175,8 +186,9 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def revision(self) -> str:
-        """A short name for this state of code, settings and snapshot."""
-        return blake3(msgspec.json.encode([self.origin, self.description, self.digest])).hexdigest()[:8]
+        """A short name for this state of code, settings and snapshot; versions come and go within it."""
+        state = self.versions or self.digest
+        return blake3(msgspec.json.encode([self.origin, self.description, state])).hexdigest()[:8]
 
     def importing(self, late: tuple[str, ...]) -> Preparation:
         """Return the same with more modules for the zygote to import."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from faas import environments, settings, tasks
+from faas import environments, settings, tasks, versions
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
 from faas.targets import Target
@@ -78,7 +78,7 @@ async def prepare_each(
             ready[made.name], siblings = made, made.siblings
         if name is None and meant.name is None:
             waiting = [other for other in siblings if other not in ready and other not in failed]
-    return Prepared([ready[name] for name in sorted(ready)], failed)
+    return Prepared([versions.with_place(ready[name], store) for name in sorted(ready)], failed)
 
 
 def _others(target: Target, ready: dict[str, Preparation]) -> list[str]:
@@ -103,7 +103,7 @@ async def _make(target: str, name: str | None, store: Path, asked: str | None, p
             outcome = {**outcome, **await _checked(made, task, progress)}
         if outcome["snapshot"] is not None:
             outcome["snapshot"] = _published(made["description"]["name"], Path(outcome["snapshot"]), store)
-    copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason")
+    copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason", "globals")
     known = {key: made[key] for key in copied} | {"asked": asked, "interpreter": python}
     preparation = msgspec.convert(known | outcome, Preparation)  # the check may know better what is imported
     progress(f"{preparation.name} is ready; {_frozen(preparation)}")

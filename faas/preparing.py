@@ -63,6 +63,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     reason: str | None
     state_bytes: int
     setup_s: float
+    globals: tuple[str, ...] = ()
     export: str | None = None
     exported: Exported | None = None
     export_reason: str | None = None
@@ -139,6 +140,7 @@ def _make(task: Task, report: Report) -> Made | Needs:
         reason=reason,
         state_bytes=size,
         setup_s=setup_s,
+        globals=_globals(function, state),
         export=form if form in export.FORMS else None,
         exported=exported,
         export_reason=export_reason,
@@ -182,6 +184,12 @@ def _state(handler: Handler) -> Any:
         at = f" ({where})" if where else ""
         title = handler.function.__qualname__
         raise SettingError(f"{title}.setup() raised {named(error)}{at}") from None
+
+
+def _globals(function: Function, state: Any) -> tuple[str, ...]:
+    if function.spec.snapshot.mode != "state" or isinstance(state, Unkept):
+        return ()
+    return tuple(f"{module}.{name}" for module, values in state["globals"].items() for name in values)
 
 
 def _freeze(function: Function, state: Any, task: Task, report: Report) -> tuple[str | None, str | None, int]:

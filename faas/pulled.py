@@ -57,6 +57,14 @@ def thaw(address: str, revision: Revision, load: LoadMode, *, background: bool) 
         return thawed
 
 
+def manifest_at(place: str) -> snapshot.Manifest:
+    """Return the manifest of a snapshot in a folder or in S3. Raises SnapshotError."""
+    if not is_remote(place):
+        return snapshot.read_manifest(Path(place))
+    where, name, digest = S3Address.of_snapshot(place)
+    return _store(where, place).locate(name, digest)[1]
+
+
 def _check_function(address: str, function: str, manifest: snapshot.Manifest) -> None:
     """Refuse another function's state: the environment says one address to all functions of a process."""
     frozen = manifest.meta.get("function", function)

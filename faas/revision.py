@@ -12,17 +12,22 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 import snapshot
 from faas import pulled, rehearsal, settings, targets
+from faas.function import Function
 from faas.handler import Handler
 from faas.later import importing_later
 from faas.runtime import Runtime
 from faas.server.serve import KEEP_ALIVE_S, Server
 from faas.spec import LoadMode
 from snapshot import Thawed, sharing
+
+if TYPE_CHECKING:
+    from faas.engine.versions.supply import Supply
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +37,8 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
     `digest` is the snapshot's identity. Without a snapshot each instance runs `setup()`. `later` are the packages that
     the code imports and the frozen state does without: they are imported when they are used. `rehearse` lets a hot
-    zygote answer the example inputs, once for all its instances.
+    zygote answer the example inputs, once for all its instances. `versions` is where numbered versions of the state
+    are, a folder or s3://bucket/prefix/NAME; then it is they that are served.
     """
 
     id: str
@@ -43,6 +49,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     later: tuple[str, ...] = ()
     rehearse: bool = False
+    versions: str | None = None
 
     def thaw(self, place: str, load: LoadMode, *, background: bool) -> Thawed:
         """Return what was frozen at `place`, a folder or an address in S3.
@@ -77,7 +84,10 @@ class Loaded:
         with importing_later(revision.later):
             functions = targets.load(revision.target)
         self.handler = Handler(next(f for f in functions if f.name == revision.function))
-        runtime = Runtime(self.handler.function, self.handler, version=revision.id, debug=settings.read().debug)
+        function = self.handler.function
+        self._supply = None if revision.versions is None else supply_of(revision, revision.versions, function)
+        debug = settings.read().debug
+        runtime = Runtime(function, self.handler, version=revision.id, supply=self._supply, debug=debug)
         self.server = Server(runtime, keep_alive_s)
         self._place = pulled.place(revision.snapshot, self.handler.function.spec.snapshot.uri)
         self.thawed = False
@@ -107,12 +117,22 @@ class Loaded:
             thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=True)
             self.mapped_bytes = sharing.share(self.handler.reachable(), thawed.state)
 
+    def bring_versions(self) -> None:
+        """Have the versions that are to be held now in a zygote; one that cannot be is left to each instance."""
+        if self._supply is not None:
+            from faas.engine.versions import ahead  # nothing to a function without versions
+
+            rehearse = rehearsal.rehearse if self.revision.rehearse else None
+            ahead.bring(self._supply, self.handler.function, str(self.revision.versions), rehearse)
+
     def begin(self, phases: dict[str, float]) -> None:
         """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs; and say how long it took.
 
         Raises:
             Exception: `setup()` or `after_thaw()` did.
         """
+        if self._supply is not None:
+            return  # each version has a state of its own
         begun = time.monotonic()
         if not self.thawed and self.keeps_state:
             try:
@@ -141,6 +161,16 @@ class Loaded:
             self.rehearsed = True
 
 
+def supply_of(revision: Revision, place: str, function: Function) -> Supply:
+    """Return what brings the versions at `place` into memory."""
+    from faas.engine.versions import source, supply  # nothing to a function without versions
+
+    one = msgspec.structs.replace(revision, digest=None)
+    return supply.Supply(
+        function, source.find(place), lambda at, background: one.thaw(at, function.spec.load, background=background)
+    )
+
+
 def _log_to_stderr() -> None:
     """Send what is logged to the function's log, by way of standard error, unless the user's code has seen to it.
 
@@ -162,7 +192,9 @@ def preload(payload: bytes) -> None:
     """
     global _preloaded
     loaded = Loaded(msgspec.json.decode(payload, type=Revision))
-    if loaded.keeps_state:
+    if loaded.revision.versions is not None:
+        loaded.bring_versions()
+    elif loaded.keeps_state:
         loaded.thaw(background=False)  # a zygote has one thread
         if loaded.revision.rehearse:
             loaded.rehearse()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from faas.clock import Clock, monotonic
 from faas.engine.assembly import Shared
@@ -17,6 +17,11 @@ from faas.errors import StartFailed, Unavailable
 from faas.function import Function
 from faas.handler import Handler
 from faas.metrics import Metrics
+
+if TYPE_CHECKING:
+    from faas.engine.versions.keeper import Keeper
+    from faas.engine.versions.lifecycle import Entry
+    from faas.engine.versions.supply import Supply
 
 State = Literal["starting", "ready", "draining", "failed"]
 
@@ -31,6 +36,8 @@ STUCK_AFTER_S: Final = 5.0
 class Runtime:
     """The composition of one instance. Everything here belongs to the event loop's thread.
 
+    With a `supply` it serves versions of the function's state, and `versions` holds them; else `handler` has the state.
+
     It can be made ahead of need, in a zygote: `begin` then says which instance this process is.
     """
 
@@ -40,6 +47,7 @@ class Runtime:
         handler: Handler,
         *,
         version: str,
+        supply: Supply | None = None,
         debug: bool = False,
         clock: Clock = monotonic,
     ) -> None:
@@ -55,7 +63,9 @@ class Runtime:
         self.thread = ModelThread(f"model {function.name}")
         self.engines: dict[str, Engine] = {}
         self.metrics = _metrics(function, version, clock)
-        self._servable = Servable(handler, Shared(function, self.thread, clock, self.metrics), version)
+        shared = Shared(function, self.thread, clock, self.metrics)
+        self._servable = Servable(handler, shared, version)
+        self.versions = None if supply is None else _keeper(supply, shared, self._version_moved)
         self._state: State = "starting"
         self._on_recycle: Callable[[], None] | None = None
         self._num_calls_left: int | None = None
@@ -106,6 +116,8 @@ class Runtime:
             async with limit:
                 await self._load(load)
                 await self._open(warm_up)
+        except StartFailed as error:
+            raise self._failed(str(error)) from error
         except Exception as error:
             if limit.expired():
                 said = f"it took longer than startup_timeout_s={limit_s:g}; it was at:\n{self.thread.stack()}"
@@ -153,19 +165,28 @@ class Runtime:
     async def close(self) -> None:
         """Run the handler's `teardown()` on the model thread, and let the thread end."""
         self.admitting = False
+        if self.versions is not None:
+            await self.versions.close()
         await asyncio.gather(*(engine.close() for engine in self.engines.values()))
         if not self.thread.lease.held:
-            if self._loaded:
-                await self._tear_down()
+            for handler in self._handlers:
+                await self._tear_down(handler)
             await self.thread.close()
-        elif self._loaded:
+        elif self._handlers:
             logger.error("teardown() does not run, since the model thread is still busy:\n%s", self.thread.stack())
 
-    async def _tear_down(self) -> None:
+    @property
+    def _handlers(self) -> list[Handler]:
+        """Those that have their state."""
+        if self.versions is not None:
+            return self.versions.handlers
+        return [self.handler] if self._loaded else []
+
+    async def _tear_down(self, handler: Handler) -> None:
         limit = asyncio.timeout(_TEARDOWN_S)
         try:
             async with limit:
-                await self.thread.run(self.handler.teardown)
+                await self.thread.run(handler.teardown)
         except Exception:
             if limit.expired():
                 logger.error("teardown() took longer than %g s; it is at:\n%s", _TEARDOWN_S, self.thread.stack())
@@ -188,10 +209,13 @@ class Runtime:
         began = self.clock()
         await self.thread.run(load)
         self._loaded = True
-        if not self.phases.keys() & {"setup", "thaw"}:
+        if self.versions is None and not self.phases.keys() & {"setup", "thaw"}:
             self.phases["setup"] = self.clock() - began
 
     async def _open(self, warm_up: bool) -> None:
+        if self.versions is not None:
+            await self._open_versions(self.versions)
+            return
         await self._servable.open()
         self.engines = self._servable.engines
         self.metrics.queue_depth = lambda: self._servable.num_queued
@@ -199,6 +223,24 @@ class Runtime:
             began = self.clock()
             await self._servable.warm_up()
             self.phases["warmup"] = self.clock() - began
+
+    async def _open_versions(self, versions: Keeper) -> None:
+        began = self.clock()
+        self.engines = dict(versions.engines)
+        self.metrics.queue_depth = lambda: sum(engine.num_queued for engine in self.engines.values())
+        await versions.start()
+        self.phases["thaw"] = self.clock() - began
+
+    def _version_moved(self, _: Entry) -> None:
+        if self.versions is not None:
+            self.metrics.snapshot_bytes = self.versions.mapped_bytes
+
+
+def _keeper(supply: Supply, shared: Shared, told: Callable[[Entry], None]) -> Keeper:
+    from faas.engine.versions.keeper import Keeper  # nothing to a function without versions
+    from faas.spec import Versions
+
+    return Keeper(shared.function.spec.versions or Versions(), supply, shared, told=told)
 
 
 def _metrics(function: Function, version: str, clock: Clock) -> Metrics:

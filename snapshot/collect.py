@@ -16,7 +16,16 @@ import msgspec
 
 from snapshot import mapped
 from snapshot.cache import Choice, Holder, choose, held_bytes
-from snapshot.local_store import LOCK, LocalStore, hide, leftovers, locked, remove, snapshot_folders
+from snapshot.local_store import (
+    LOCK,
+    LocalStore,
+    hide,
+    leftovers,
+    locked,
+    numbered_folders,
+    remove,
+    snapshot_folders,
+)
 from snapshot.mapped import FileId, Mapped
 from snapshot.staging import abandoned_scratches, sync_folder
 from snapshot.store import LATEST
@@ -72,6 +81,7 @@ def _lock(home: Path, locks: contextlib.ExitStack) -> bool:
 
 def _snapshots(homes: dict[Path, bool]) -> Iterator[Holder]:
     for home, is_ours in homes.items():
+        versions = {folder: number for number, folder in numbered_folders(home).items()}
         for folder in snapshot_folders(home):
             with contextlib.suppress(FileNotFoundError):  # pruned meanwhile, where it is not ours
                 yield Holder(
@@ -81,8 +91,14 @@ def _snapshots(homes: dict[Path, bool]) -> Iterator[Holder]:
                     digest=folder.name,
                     last_used=folder.stat().st_mtime,
                     files=_files_below(folder),
-                    must_stay=None if is_ours else BEING_WRITTEN,
+                    must_stay=_why_stays(is_ours, versions.get(folder.name)),
                 )
+
+
+def _why_stays(is_ours: bool, version: int | None) -> str | None:
+    if not is_ours:
+        return BEING_WRITTEN
+    return None if version is None else f"is version {version}"
 
 
 def _left_behind(store: LocalStore, ours: list[Path]) -> Iterator[Holder]:

@@ -3,6 +3,7 @@
     ROOT/blobs/DIGEST, ROOT/partial/DIGEST    the files of all snapshots, each held once: see `snapshot.blobs`
     ROOT/NAME/0123456789abcdef/     a snapshot, named by the beginning of its digest: its manifest, and links to blobs
     ROOT/NAME/latest                a symbolic link to one of them, replaced by rename; leads nowhere once that is gone
+    ROOT/NAME/versions/1            a symbolic link to one of them, which is kept while it is there: version 1
     ROOT/NAME/.staging-...          being published, or left by a process that was killed; `prune` removes those
     ROOT/NAME/.lock                 held shared while publishing, alone while pruning
 
@@ -32,7 +33,7 @@ from snapshot.manifest import (
 )
 from snapshot.mapping import opened
 from snapshot.staging import STAGING_PREFIX, staged_folder, sync_folder
-from snapshot.store import LATEST, StoredSnapshot, check_name, is_name
+from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name
 from snapshot.verify import check_file
 
 LOCK = ".lock"
@@ -133,7 +134,9 @@ class LocalStore:
         if not home.is_dir():
             return []
         with locked(home, fcntl.LOCK_EX):
-            removed = [stored for stored in self.history(name)[keep:] if not stored.is_latest]
+            numbered = set(numbered_folders(home).values())
+            spare = [stored for stored in self.history(name)[keep:] if stored.short_digest not in numbered]
+            removed = [stored for stored in spare if not stored.is_latest]
             for stored in removed:
                 hide(self.folder(stored))
             latest = _latest(home)
@@ -146,6 +149,30 @@ class LocalStore:
         for blob in self.blobs.unheld():
             blob.unlink(missing_ok=True)
         return removed
+
+    def versions(self, name: str) -> dict[int, str]:
+        """See `Store.versions`."""
+        return numbered_folders(self.root / check_name(name))
+
+    def number(self, name: str, version: int, digest: str) -> None:
+        """See `Store.number`."""
+        home = self.root / check_name(name)
+        target = self.folder(self.find(name, digest)).name
+        place = home / VERSIONS / str(version)
+        with locked(home, fcntl.LOCK_SH):
+            if version in numbered_folders(home):
+                raise SnapshotExistsError(f"{name} has a version {version} already: {place}")
+            place.parent.mkdir(exist_ok=True)
+            place.symlink_to(f"../{target}")
+            sync_folder(place.parent)
+
+    def unnumber(self, name: str, version: int) -> None:
+        """See `Store.unnumber`."""
+        home = self.root / check_name(name)
+        if version not in numbered_folders(home):
+            known = _listed([str(number) for number in sorted(numbered_folders(home))])
+            raise SnapshotNotFoundError(f"{name} has no version {version} in {self.root}; it has: {known}")
+        (home / VERSIONS / str(version)).unlink(missing_ok=True)
 
     def _take_in(self, record: FileRecord | Shard, source: Path, target: Path) -> None:
         with opened(source, record.num_bytes):
@@ -165,6 +192,12 @@ def snapshot_folders(home: Path) -> list[Path]:
     if not home.is_dir():
         return []
     return sorted(folder for folder in home.iterdir() if _FOLDER.fullmatch(folder.name))
+
+
+def numbered_folders(home: Path) -> dict[int, str]:
+    """The versions of a name, each with the name of its snapshot's folder, where that is there."""
+    places = [place for place in (home / VERSIONS).glob("*") if place.name.isdecimal() and place.is_symlink()]
+    return {int(place.name): os.path.basename(os.readlink(place)) for place in places if place.is_dir()}
 
 
 def leftovers(home: Path) -> list[Path]:

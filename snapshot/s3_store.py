@@ -3,6 +3,7 @@
     PREFIX/blobs/DIGEST                 the files of all snapshots by their content addresses, each held once
     PREFIX/NAME/0123456789abcdef/manifest.json      a snapshot, named by the beginning of its digest
     PREFIX/NAME/latest                  the digest of one of them, as text
+    PREFIX/NAME/versions/1              the digest of version 1, as text, which is kept while it is there
 
 Written in this order, so that whoever finds a snapshot finds all of it. Objects appear whole or not at all; what a
 publisher that was killed has left is a blob that the next one need not send. Any other key is left alone.
@@ -18,7 +19,13 @@ from typing import TypeVar
 from snapshot import s3_errors
 from snapshot.arrivals import Progress
 from snapshot.blobs import BLOBS
-from snapshot.errors import DamagedError, DigestMismatchError, SnapshotError, SnapshotNotFoundError
+from snapshot.errors import (
+    DamagedError,
+    DigestMismatchError,
+    SnapshotError,
+    SnapshotExistsError,
+    SnapshotNotFoundError,
+)
 from snapshot.local_store import LocalStore
 from snapshot.manifest import (
     MANIFEST_FILE,
@@ -33,7 +40,7 @@ from snapshot.pull import NUM_STREAMS, Pulling
 from snapshot.ranges import RangeReader, Refused
 from snapshot.s3_address import S3Address
 from snapshot.s3_client import S3Client, S3Options
-from snapshot.store import LATEST, StoredSnapshot, check_name, is_name
+from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name
 from snapshot.verify import check_file
 
 T = TypeVar("T")
@@ -129,7 +136,9 @@ class S3Store:
         """See `Store.prune`."""
         if keep < 0:
             raise ValueError(f"cannot keep {keep} snapshots: give 0 or more")
-        removed = [stored for stored in self.history(name)[keep:] if not stored.is_latest]
+        numbered = set(self.versions(name).values())
+        spare = [stored for stored in self.history(name)[keep:] if stored.digest not in numbered]
+        removed = [stored for stored in spare if not stored.is_latest]
         self._client.delete([self._manifest_key(stored.name, stored.digest) for stored in removed])
         prefix = self.address.key(BLOBS, "")
         old = [key for key, age_s in self._client.objects(prefix) if _DIGEST.fullmatch(key) and age_s > _KEPT_FOR_S]
@@ -137,6 +146,29 @@ class S3Store:
             held = self._held()
             self._client.delete([prefix + digest for digest in old if digest not in held])
         return removed
+
+    def versions(self, name: str) -> dict[int, str]:
+        """See `Store.versions`."""
+        prefix = self.address.key(check_name(name), VERSIONS, "")
+        numbers = [key for key, _ in self._client.objects(prefix) if key.isdecimal()]
+        contents = _at_once(lambda number: self._client.get(prefix + number), numbers)
+        found = zip(numbers, contents, strict=True)
+        return {int(number): one.decode(errors="replace").strip() for number, one in found if one is not None}
+
+    def number(self, name: str, version: int, digest: str) -> None:
+        """See `Store.number`."""
+        stored = self.find(name, digest)
+        if version in self.versions(name):
+            raise SnapshotExistsError(f"{self.address}/{name} has a version {version} already")
+        self._client.put(self.address.key(name, VERSIONS, str(version)), stored.digest.encode())
+
+    def unnumber(self, name: str, version: int) -> None:
+        """See `Store.unnumber`."""
+        known = self.versions(name)
+        if version not in known:
+            listed = _listed([str(number) for number in sorted(known)])
+            raise SnapshotNotFoundError(f"{self.address}/{name} has no version {version}; it has: {listed}")
+        self._client.delete([self.address.key(name, VERSIONS, str(version))])
 
     def _held(self) -> set[str]:
         """The digests of all files of all snapshots. Raises DamagedError: what cannot be read may hold anything."""

@@ -10,6 +10,8 @@ from snapshot.errors import BadNameError
 from snapshot.manifest import SHORT_DIGEST_LENGTH
 
 LATEST = "latest"
+VERSIONS = "versions"
+"""What lies there of a name leads from numbers to its snapshots."""
 MAX_NAME_LENGTH = 128
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
@@ -51,7 +53,22 @@ class Store(Protocol):
         """All snapshots of `name`, the newest first; empty when there is none."""
 
     def prune(self, name: str, *, keep: int) -> list[StoredSnapshot]:
-        """Remove all but the `keep` newest and the latest, and say which went."""
+        """Remove all but the `keep` newest, the latest and the numbered ones, and say which went."""
+
+    def versions(self, name: str) -> dict[int, str]:
+        """The versions of `name`: numbers, each with the digest of its snapshot, or the beginning of that."""
+
+    def number(self, name: str, version: int, digest: str) -> None:
+        """Make the snapshot of `name` with this digest a version of it.
+
+        Raises SnapshotNotFoundError when there is no such snapshot, SnapshotExistsError when there is such a version.
+        """
+
+    def unnumber(self, name: str, version: int) -> None:
+        """Have a version be none any more; its snapshot stays until it is pruned.
+
+        Raises SnapshotNotFoundError when there is no such version.
+        """
 
 
 def is_name(name: str) -> bool:

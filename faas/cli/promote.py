@@ -1,23 +1,42 @@
-"""`faas promote`: all calls to one revision."""
+"""`faas promote`: all calls to one revision, or to one version of the state within it."""
 
 from __future__ import annotations
 
 import click
 
 from faas import names
-from faas.cli import listing, revisions
+from faas.cli import listing, revisions, versions
+from faas.cli import store as stores
 from faas.cli.control import Control
+from faas.cli.failure import CALL_WAS_WRONG, Failure
 
 
 @click.command()
 @click.argument("name")
-@click.argument("revision", default="latest")
+@click.argument("revision", required=False)
+@click.option("--version", metavar="N|latest", help="Give the calls to a version of the state, not to a revision.")
+@click.option("--label", default=versions.STABLE, show_default=True, help="The label that is to lead to the version.")
+@stores.any_option
 @listing.option
-def command(name: str, revision: str, as_json: bool) -> None:
-    """Give all calls of the function NAME to a REVISION, the latest unless told."""
-    wanted = {"percents": {revision: 100}}
-    found = Control().post(f"/functions/{names.label(name)}/traffic", wanted, timeout_s=None)
-    if as_json:
-        listing.write_json(found)
-    else:
-        revisions.tell_shares(found)
+def command(name: str, revision: str | None, version: str | None, label: str, store: str | None, as_json: bool) -> None:
+    """Give all calls of the function NAME to a REVISION, the latest unless told; or to a version of its state.
+
+    With --version, instances have the version ready before it gets a call, and none of the version before is answered
+    once this returns. With --store it is written there for whoever follows it: without a platform, or for several.
+    """
+    if version is None:
+        wanted = {"percents": {revision or "latest": 100}}
+        found = Control().post(f"/functions/{names.label(name)}/traffic", wanted, timeout_s=None)
+        if as_json:
+            listing.write_json(found)
+        else:
+            revisions.tell_shares(found)
+        return
+    if revision is not None:
+        raise Failure("a revision and --version: give one of them", "faas promote --help", CALL_WAS_WRONG)
+    number = versions.number(version)
+    if store is not None:
+        versions.tell(versions.label_in(store, names.label(name), label, number), as_json=as_json)
+        return
+    path = f"/functions/{names.label(name)}/versions/label"
+    versions.tell(Control().post(path, {"label": label, "version": number}, timeout_s=None), as_json=as_json)

@@ -1,11 +1,11 @@
-"""`faas rollback`: back to a revision that served before."""
+"""`faas rollback`: back to the version that was promoted before, or to a revision that served before."""
 
 from __future__ import annotations
 
 import click
 
 from faas import names
-from faas.cli import listing, revisions
+from faas.cli import listing, revisions, versions
 from faas.cli.control import Control
 
 
@@ -14,12 +14,15 @@ from faas.cli.control import Control
 @click.option("--to", metavar="REV", help="The revision; the one that served before the present, unless told.")
 @listing.option
 def command(name: str, to: str | None, as_json: bool) -> None:
-    """Give all calls of the function NAME to the revision that served before.
+    """Give all calls of the function NAME to what served before.
 
-    Given again it goes further back. faas traffic NAME --to latest=100 goes forward.
+    That is the version that was promoted before, where one was (faas promote --version); else, or with --to, a
+    revision. Given again it goes further back. faas traffic NAME --to latest=100 goes forward.
     """
     found = Control().post(f"/functions/{names.label(name)}/rollback", {"to": to}, timeout_s=None)
     if as_json:
         listing.write_json(found)
+    elif "versions" in found:
+        versions.tell(found["versions"], as_json=False)
     else:
         revisions.tell_shares(found)

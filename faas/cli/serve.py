@@ -7,6 +7,8 @@ import logging
 import os
 import socket
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import uvloop
@@ -21,8 +23,13 @@ from faas.cli.run import one
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
+from faas.server.admin import Admin
 from faas.server.serve import KEEP_ALIVE_S, Server, Stop
+from faas.spec import Versions
 from faas.targets import Target
+
+if TYPE_CHECKING:
+    from faas.engine.versions.supply import Supply
 
 logger = logging.getLogger(__name__)
 
@@ -124,19 +131,24 @@ def serve_here(function: Function, listen: socket.socket, *, keep_alive_s: float
 
 async def _serve(function: Function, listen: socket.socket, keep_alive_s: float, is_child: bool) -> int:
     found = settings.read()
-    handler = Handler(function)
-    runtime = Runtime(function, handler, version="local", debug=found.debug)
+    handler, supply = Handler(function), None
+    if function.spec.versions is not None:
+        supply = _supply(function, function.spec.versions, found.snapshots)
+    runtime = Runtime(function, handler, version="local", supply=supply, debug=found.debug)
     runtime.begin(f"{function.name}-{os.getpid()}")
     url = ports.url_of(listen)
 
     def load() -> None:
-        handler.setup()
-        handler.after_thaw()
+        if supply is None:
+            handler.setup()
+            handler.after_thaw()
+        else:
+            os.environ.update(function.spec.env)
 
     stop = Stop()
     if is_child:
         _stop_with_parent(stop)
-    code = await Server(runtime, keep_alive_s).serve(
+    code = await Server(runtime, keep_alive_s, admin=Admin("local", found.token)).serve(
         [listen],
         load=load,
         grace_s=function.spec.calls.grace_period_s,
@@ -147,6 +159,15 @@ async def _serve(function: Function, listen: socket.socket, keep_alive_s: float,
     if runtime.state == "failed":
         raise Failure(f"{function.name} did not start: {runtime.reason}", "correct it and serve it again", WORK_FAILED)
     return code
+
+
+def _supply(function: Function, spec: Versions, store: Path) -> Supply:
+    """Return what brings the versions of a function into memory: those that it names, or its own in the store."""
+    from faas import revision, versions  # nothing to a function without versions
+
+    code = Path(str(sys.modules[str(function.__module__)].__file__)).parent
+    place = str(versions.folder_of(function.name, store)) if spec.source is None else versions.at(spec.source, code)
+    return revision.supply_of(revision.Revision(id="local", target="", function=function.name), place, function)
 
 
 def _stop_with_parent(stop: Stop) -> None:

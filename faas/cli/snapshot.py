@@ -18,13 +18,15 @@ from faas.cli import (
     snapshot_inspect,
     snapshot_pull,
     snapshot_push,
+    snapshot_versions,
     stored,
 )
 from faas.cli import store as stores
-from faas.cli.failure import Failure
+from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import duration, size
 from faas.clock import monotonic
 from faas.prepare import prepare
+from snapshot import Store
 from snapshot.s3_address import is_s3
 
 
@@ -39,11 +41,14 @@ command.add_command(snapshot_diff.command)
 command.add_command(snapshot_gc.command)
 command.add_command(snapshot_push.command)
 command.add_command(snapshot_pull.command)
+command.add_command(snapshot_versions.listed)
+command.add_command(snapshot_versions.delete)
 
 
 @command.command()
 @click.argument("target")
 @click.option("--force", is_flag=True, help="Make it again, also where nothing has changed.")
+@click.option("--version", type=click.IntRange(0), metavar="N", help="Keep what setup() leaves now as version N.")
 @click.option(
     "--export",
     type=click.Choice(["onnx", "aoti", "none"]),
@@ -52,20 +57,30 @@ command.add_command(snapshot_pull.command)
 )
 @stores.any_option
 @listing.option
-def create(target: str, force: bool, export: str | None, store: str | None, as_json: bool) -> None:
+def create(
+    target: str, force: bool, version: int | None, export: str | None, store: str | None, as_json: bool
+) -> None:
     """Set up the functions of TARGET, freeze what that left, and check that it thaws to the same.
 
-    With a store in S3 the snapshots are made in the local store and then pushed there.
+    With a store in S3 the snapshots are made in the local store and then pushed there. With --version setup() runs
+    again, and what it leaves becomes a numbered version of the one function that TARGET names.
     """
     with remote.failures():
         pushing = remote.open_store(store) if store is not None and is_s3(store) else None
+    numbered: list[Store] = [snapshot.LocalStore(stores.root(store)), *([pushing] if pushing is not None else [])]
     with progress.steps() as step:
-        made = asyncio.run(prepare(target, stores.root(store), progress=step, force=force, export=export))
+        making = prepare(target, stores.root(store), progress=step, force=force or version is not None, export=export)
+        made = asyncio.run(making)
+    if version is not None and len(made) > 1:
+        what = f"{target} has several functions: {', '.join(one.name for one in made)}"
+        raise Failure(what, f"name one: {target}:{made[0].python_name}", CALL_WAS_WRONG)
     if pushing is not None:
         for preparation in made:
             if preparation.snapshot is not None:
                 with remote.failures():
                     remote.push(pushing, preparation.name, Path(preparation.snapshot))
+    if version is not None:
+        snapshot_versions.number(made[0], version, numbered)
     listing.show(
         [snapshot_inspect.row(preparation) for preparation in made],
         {

@@ -1,4 +1,4 @@
-"""Which snapshot a user means: that of a function or model, an older one of it, or the one in a folder."""
+"""Which snapshot a user means: that of a function or model, an older one of it, a version, or the one in a folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from faas import names
 from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.versions import number
 from faas.preparation import Preparation, Preparations
 from snapshot.errors import SnapshotNotFoundError
 from snapshot.local_store import LocalStore
@@ -31,6 +32,8 @@ def look_for(meant: str, root: Path) -> tuple[Preparation | None, Path | None]:
     if (Path(meant) / MANIFEST_FILE).is_file():
         return None, Path(meant)
     name, at, digest = meant.partition("@")
+    if digest.startswith("v"):
+        return None, _of_version(names.label(name), number(digest), root)
     found = None if at else Preparations(root).read(names.label(name))
     if found is not None:
         return found, None if found.snapshot is None else Path(found.snapshot)
@@ -46,3 +49,13 @@ def look_for(meant: str, root: Path) -> tuple[Preparation | None, Path | None]:
     near = names.suggestion(name, known) or (f"; it has: {', '.join(known)}" if known else "")
     what = f"{root} has nothing of a function {name!r}{near}"
     raise Failure(what, "faas snapshot create TARGET makes it", CALL_WAS_WRONG)
+
+
+def _of_version(name: str, version: int | None, root: Path) -> Path:
+    """Return the folder of a numbered version. Raises Failure where there is none."""
+    known = LocalStore(root).versions(name)
+    if version not in known:
+        listed = ", ".join(map(str, sorted(known))) or "none"
+        what = f"{name} has no version {version}; it has: {listed}"
+        raise Failure(what, "faas snapshot create TARGET --version makes one", CALL_WAS_WRONG)
+    return root / name / known[version]

@@ -5,6 +5,7 @@
     DELETE /functions/NAME          take it away          POST   /functions/NAME/rollback   {"to": revision or null}
     GET    /functions/NAME/logs     JSON lines            POST   /deploy                    {"target", ...}, an `Order`
     GET    /instances               every instance        POST   /shutdown
+    /functions/NAME/versions..., /v2/repository...        versions, see `versions_control`
 
 `/deploy` answers with JSON lines: `{"step": text}` while it works, and in the end an `Outcome`.
 """
@@ -12,7 +13,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -99,8 +100,8 @@ class _BadBody(PlatformError):
     """A request's body is not what its route takes."""
 
 
-def build(platform: Controlled) -> Starlette:
-    """Return the control interface of `platform` as an application."""
+def build(platform: Controlled, more: Sequence[Route] = ()) -> Starlette:
+    """Return the control interface of `platform` as an application, with `more` routes."""
 
     async def functions(_: Request) -> Response:
         return _json(platform.functions())
@@ -157,6 +158,7 @@ def build(platform: Controlled) -> Starlette:
         Route("/deploy", deploy, methods=["POST"]),
         Route("/functions/{name}/logs", log),
         Route("/shutdown", shut_down, methods=["POST"]),
+        *more,
     ]
     return Starlette(routes=routes, exception_handlers={FaasError: _failed})
 
@@ -218,6 +220,8 @@ class ControlServer(LocalServer):
     With a token only requests that carry it are answered: then others may be let through to the socket.
     """
 
-    def __init__(self, platform: Controlled, path: Path, *, token: str | None = None) -> None:
-        app: ASGIApp = build(platform)
+    def __init__(
+        self, platform: Controlled, path: Path, *, token: str | None = None, more: Sequence[Route] = ()
+    ) -> None:
+        app: ASGIApp = build(platform, more)
         super().__init__(app if token is None else Gate(app, token), path)

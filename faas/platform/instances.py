@@ -51,7 +51,8 @@ class Instance:
     """One process that serves one revision. Times are on the monotonic clock, `phases` durations, in seconds.
 
     `how` is "fork", "parked" or "exec"; `was_stopped` says that its end was asked for; `status` is the exit status once
-    it has ended, negative for a signal.
+    it has ended, negative for a signal. `unsaid` is what it is to be told once it can hear, and `following` who waits
+    for it to follow its function's versions.
     """
 
     id: str
@@ -69,6 +70,8 @@ class Instance:
     imported: list[str] = field(default_factory=list)
     worker: Worker | None = None
     control: asyncio.StreamWriter | None = None
+    unsaid: list[bytes] = field(default_factory=list)
+    following: dict[int, asyncio.Future[process.Followed | None]] = field(default_factory=dict)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -124,6 +127,22 @@ class Launcher:
                 made.worker.kill(signal.SIGKILL)
             await made.ended.wait()
 
+    async def follow(self, made: Instance) -> process.Followed | None:
+        """Have an instance look at its versions now, and do what follows; returns what it says then.
+
+        None: it ends, and takes no new calls.
+        """
+        number = next(self._ids)
+        future: asyncio.Future[process.Followed | None] = asyncio.get_running_loop().create_future()
+        made.following[number] = future
+        try:
+            if not made.serves:
+                return None
+            _say(made, msgspec.json.encode(process.Follow(number)) + b"\n")
+            return await future
+        finally:
+            del made.following[number]
+
     async def _live(self, made: Instance, preparation: Preparation, log: logs.LogFile, changed: OnChange) -> None:
         """Run an instance from its order to its end."""
         output: asyncio.BaseTransport | None = None
@@ -159,11 +178,16 @@ class Launcher:
                 os.unlink(made.address)
             made.state = State.STOPPED
             made.ended.set()
+            for future in made.following.values():
+                if not future.done():
+                    future.set_result(None)
             changed(made)
 
     async def _listen(self, made: Instance, control: socket.socket, changed: OnChange) -> None:
         """Hear what the instance tells, until it closes its end, which it does at its own end at the latest."""
         reader, made.control = await asyncio.open_connection(sock=control)
+        for message in made.unsaid:
+            made.control.write(message)
         if made.state is State.DRAINING:  # stopped before there was a process
             _let_go(made)
         try:
@@ -186,6 +210,11 @@ class Launcher:
                 made.state = State.DRAINING
             case process.Imported(modules=late):
                 made.imported = late
+            case process.Followed(number=number):
+                future = made.following.get(number)
+                if future is not None and not future.done():
+                    future.set_result(event)
+                return
         changed(made)
 
     def _request(self, made: Instance, preparation: Preparation) -> Request:
@@ -233,6 +262,14 @@ class _Held:
             self._changed(self._made)
 
 
+def _say(made: Instance, message: bytes) -> None:
+    """Tell an instance something, at the latest when there is a process."""
+    if made.control is None:
+        made.unsaid.append(message)
+    elif not made.control.is_closing():
+        made.control.write(message)
+
+
 def _let_go(made: Instance) -> None:
     """Tell an instance to end, by closing our direction of its control socket."""
     if made.control is not None and not made.control.is_closing():
@@ -266,6 +303,7 @@ def revision_of(preparation: Preparation) -> Revision:
         env=preparation.description.env,
         later=preparation.later,
         rehearse=preparation.rehearsable,
+        versions=preparation.versions,
     )
 
 

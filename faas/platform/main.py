@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from starlette.routing import Route
 
 from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import foresight, gate, home, limits, places, rows
+from faas.platform import foresight, gate, home, limits, places, rows, versions_control
 from faas.platform.activator import Activator
 from faas.platform.clients import ActivatorSettings
 from faas.platform.control import ControlServer
@@ -31,6 +32,7 @@ from faas.platform.page.history import History
 from faas.platform.page.server import PageServer
 from faas.platform.places import Place
 from faas.platform.syncing import Sync
+from faas.platform.versioning import Versioning
 from faas.platform.workplace import Progress, Workplace
 from faas.preparation import Preparation, Preparations
 from faas.prepare import prepare_each
@@ -64,6 +66,7 @@ class Platform:
         self._functions = Functions(
             Workplace(settings, Preparations(store), self._pool, launcher, progress, self._observe)
         )
+        self._versioning = Versioning(launcher.follow)
         self._sync = None if place is None else Sync(place, self._functions, store, progress)
         self._token = token
         last_descriptor = limits.last_for_clients(raise_descriptors())
@@ -81,7 +84,7 @@ class Platform:
             if not await self._unless_stopped(self._bring_up(targets)):
                 return 1
             await self._listen(host, port)
-            control = ControlServer(self, self._settings.run / CONTROL_FILE)
+            control = ControlServer(self, self._settings.run / CONTROL_FILE, more=self._of_versions())
             page = PageServer(self, self._history, self._folder / "page", Access(is_loopback(host), self._token))
             self._functions.registry.page = page.capacity
             on_port: list[PageServer | ControlServer] = [page, *self._control_on_port()]
@@ -188,7 +191,13 @@ class Platform:
         return rows.description(await self._functions.share(name, percents, tags), self._url)
 
     async def roll_back(self, name: str, to: str | None) -> dict[str, Any]:
-        """Go back to the revision before, or to one. Raises UnknownFunction, PlatformError."""
+        """Go back to the version that was promoted before, or where there is none to the revision; or to a revision.
+
+        Raises UnknownFunction, PlatformError.
+        """
+        hosted = self._functions.get(name)
+        if to is None and await self._versioning.can_roll_back(hosted):
+            return rows.description(hosted, self._url) | {"versions": await self._versioning.roll_back(hosted)}
         return rows.description(await self._functions.roll_back(name, to), self._url)
 
     async def delete(self, name: str) -> None:
@@ -244,7 +253,10 @@ class Platform:
             return []
         path = self._folder / "control"
         self._functions.registry.mount(gate.PREFIX, str(path))
-        return [ControlServer(self, path, token=self._token)]
+        return [ControlServer(self, path, token=self._token, more=self._of_versions())]
+
+    def _of_versions(self) -> list[Route]:
+        return versions_control.routes(self._versioning, self._functions.get, lambda: self._functions)
 
     def _follow(self) -> None:
         """Do from now on what becomes of the place of bundles."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from faas import versions
 from faas.errors import FaasError
 from faas.platform import bundles
 from faas.platform.bundles import BundleError
@@ -83,7 +84,7 @@ class Sync:
         bundle = bundles.read(folder)
         found = bundles.prepared(folder, bundle)
         if isinstance(found, Preparation):
-            return [found]
+            return [versions.in_bundle(found, folder)]
         if found is not None:
             self._progress(f"the bundle {name} is made ready here: {found}")
         made = await prepare_each(str(folder / bundle.target), self._store, progress=self._progress)

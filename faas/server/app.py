@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,13 +19,18 @@ from faas.server.invoke import Invoke
 from faas.server.line import KEY, Line, Watches
 from faas.server.problem import Problem
 
+if TYPE_CHECKING:
+    from faas.server.admin import Admin
+
 Fail = Callable[[Exception, Scope, Line], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
 
 
-def build(runtime: Runtime) -> ASGIApp:
+def build(runtime: Runtime, admin: Admin | None = None) -> ASGIApp:
     """Return the application of an instance. It serves from the start; until the instance is ready it says so.
+
+    `admin` lets through who may change the versions that it holds; None lets nobody.
 
     The endpoint at `/` is at `/predict` too, where that is free; all is below `/f/NAME` as well, as on a platform.
     The function's middleware stands around the endpoints alone: the probes do not depend on it.
@@ -34,13 +39,14 @@ def build(runtime: Runtime) -> ASGIApp:
         SettingError: an entry of `middleware` is neither an ASGI class nor a pair of one and its keywords.
     """
     ids, watches = RequestIds(), Watches(runtime.clock)
-    posts: dict[str, ASGIApp] = {e.path: Invoke(runtime, e, ids, watches) for e in runtime.function.endpoints}
+    kind = Invoke if runtime.versions is None else _versioned()
+    posts: dict[str, ASGIApp] = {e.path: kind(runtime, e, ids, watches) for e in runtime.function.endpoints}
     if "/" in posts:
         posts.setdefault("/predict", posts["/"])
     others = probes.Other(("POST", "OPTIONS"), ids)
     openapi = cache(partial(docs.openapi, runtime.function, runtime.version))
     pages = probes.pages(runtime, ids, openapi, page.PAGE) | dict.fromkeys(posts, others)
-    router = _router(pages, probes.Other((), ids))
+    router = _router(pages, _others(runtime, admin, probes.Other((), ids)))
     app, prefix = _plain(posts, router), f"/f/{runtime.function.name}"
     if not runtime.function.spec.middleware:
         return _below(prefix, app)
@@ -56,6 +62,22 @@ def build(runtime: Runtime) -> ASGIApp:
         await Answer.telling(problem, ids.of(headers.get(REQUEST_ID))).send(line.send, body)
 
     return _below(prefix, _wrapped(app, posts, router, fail))
+
+
+def _versioned() -> type[Invoke]:
+    from faas.server.versioned_invoke import VersionedInvoke  # nothing to a function without versions
+
+    return VersionedInvoke
+
+
+def _others(runtime: Runtime, admin: Admin | None, nothing: ASGIApp) -> ASGIApp:
+    """Return what answers at paths that are no page's."""
+    if runtime.versions is None:
+        return nothing
+    from faas.server.admin import Admin  # nothing to a function without versions
+    from faas.server.repository import Repository
+
+    return Repository(runtime.versions, admin or Admin("closed"), nothing)
 
 
 def _router(pages: Mapping[str, ASGIApp], nothing: ASGIApp) -> ASGIApp:

@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from faas.errors import StartFailed
 from faas.runtime import Runtime
@@ -16,6 +16,9 @@ from faas.server.app import build
 from faas.server.listener import Listener
 from faas.server.watchdog import Watchdog
 from faas.signals import stop_signals
+
+if TYPE_CHECKING:
+    from faas.server.admin import Admin
 
 _T = TypeVar("_T")
 
@@ -57,11 +60,11 @@ class Stop:
 
 
 class Server:
-    """Serves one instance over HTTP. Like its runtime it can be made ahead of need."""
+    """Serves one instance over HTTP. Like its runtime it can be made ahead of need. `admin` is as `build` has it."""
 
-    def __init__(self, runtime: Runtime, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+    def __init__(self, runtime: Runtime, keep_alive_s: float = KEEP_ALIVE_S, *, admin: Admin | None = None) -> None:
         self.runtime = runtime
-        self._listener = Listener(build(runtime), keep_alive_s)
+        self._listener = Listener(build(runtime, admin), keep_alive_s)
 
     async def serve(
         self,

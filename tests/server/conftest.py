@@ -15,6 +15,7 @@ import pytest
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
+from faas.server.admin import Admin
 from faas.server.serve import KEEP_ALIVE_S, Server, Stop
 
 
@@ -78,6 +79,7 @@ def serving() -> Serving:
         keep_alive_s: float = KEEP_ALIVE_S,
         phases: dict[str, float] | None = None,
         on_recycle: Callable[[], None] | None = None,
+        admin: Admin | None = None,
         **options: Any,
     ) -> AsyncIterator[Served]:
         handler = Handler(function)
@@ -86,7 +88,8 @@ def serving() -> Serving:
         stop, ready, sock = Stop(), asyncio.Event(), listening()
         port = sock.getsockname()[1]
         options = {"grace_s": 5.0, "stop": stop, "on_ready": ready.set, "exit_on_failure": False} | options
-        done = asyncio.create_task(Server(made, keep_alive_s).serve([sock], load=load or handler.setup, **options))
+        server = Server(made, keep_alive_s, admin=admin)
+        done = asyncio.create_task(server.serve([sock], load=load or handler.setup, **options))
         try:
             if ready_first:
                 waiter = asyncio.create_task(ready.wait())
