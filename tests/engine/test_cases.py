@@ -270,3 +270,22 @@ def test_to_02_many_shapes_run_on_one_thread_and_memory_stays_flat(run: Run) -> 
         assert resident[-1] < 1.3 * resident[0]
 
     run(scenario())
+
+
+@pytest.mark.parametrize(("fixed", "batching"), [
+    (1, Batching(max_batch_size=1)),
+    (4, Batching(max_batch_size=4, allowed_batch_sizes=(4,))),
+])  # fmt: skip
+def test_or_01_a_model_of_one_batch_size_gets_it_and_nothing_else(run: Run, fixed: int, batching: Batching) -> None:
+    async def scenario() -> None:
+        def predict(xs: np.ndarray) -> np.ndarray:
+            if len(xs) != fixed:
+                raise RuntimeError(f"Got {len(xs)} Expected {fixed}")
+            return 2 * xs
+
+        async with serving(predict, batching=batching, form=Stacked({"xs": np.stack})) as engine:
+            got = await outcomes(engine, *(call(xs=np.full(3, x)) for x in range(3)))
+            alone = await outcome(engine, call(xs=np.full(3, 7)))
+        assert [one.tolist() for one in (*got, alone)] == [[2 * x] * 3 for x in (0, 1, 2, 7)]
+
+    run(scenario())
