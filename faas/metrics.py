@@ -10,7 +10,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from faas.clock import Clock, monotonic
 from faas.messages import Call
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from faas.engine.cached import Computation
     from faas.engine.clock_cache import ClockCache
     from faas.engine.selection.assembly import Selector
+
+_K = TypeVar("_K", bound=str)
 
 Outcome = Literal["ok", "bad_input", "refused", "deadline", "gone", "error"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("ok", "bad_input", "refused", "deadline", "gone", "error")
@@ -218,7 +220,7 @@ class _Collector:
         family.add_metric(list(self._labels.values()), value)
         return family
 
-    def _counter_by(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    def _counter_by(self, name: str, text: str, label: str, values: Mapping[_K, float]) -> Metric:
         from prometheus_client.core import CounterMetricFamily
 
         family = CounterMetricFamily(name, text, labels=[*self._labels, label])

@@ -8,12 +8,25 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 
-from faas import Array, Batching, Cache, Context, Function, Selection, Sequences, endpoint, inference_function, variant
+from faas import (
+    Array,
+    Batching,
+    Cache,
+    Context,
+    Function,
+    Scaling,
+    Selection,
+    Sequences,
+    endpoint,
+    inference_function,
+    variant,
+)
 from faas.errors import SettingError
 
 PROMISED = Batching(slo_ms=100)
 SLACK = Selection(policy="slack")
 EXP3 = Selection(policy="exp3")
+SEQUENCES: dict[str, Any] = {"batching": Batching(sequences=Sequences()), "scaling": Scaling(max_instances=1)}
 
 
 class Sizes:
@@ -77,7 +90,7 @@ def test_an_endpoint_at_the_root_leaves_predict_to_the_variants():
 
 def test_settings_and_variants_go_together():
     refused("has variants .large, small.: say which one answers", batching=PROMISED)
-    refused("there is none; mark methods with @variant", lambda_free, selection=EXP3)
+    refused("there is none; mark methods with @variant", plain, selection=EXP3)
     refused("must be a Selection", selection="slack")
     refused("must be a Cache", selection=EXP3, cache="32Mi")
 
@@ -89,7 +102,7 @@ def test_settings_and_variants_go_together():
     refused("there is only only", One, selection=EXP3)
 
 
-def lambda_free(x: int) -> int:
+def plain(x: int) -> int:
     return x
 
 
@@ -192,11 +205,13 @@ def test_streams_are_in_more_than_one_piece():
 
 def test_a_default_is_an_answer():
     made(UNBATCHED, selection=Selection(policy="exp3", default=0))
-    refused("default='none' is no answer of its variants", UNBATCHED, selection=Selection(policy="exp3", default="none"))
+    refused(
+        "default='none' is no answer of its variants", UNBATCHED, selection=Selection(policy="exp3", default="none")
+    )
 
 
 def test_a_sequence_belongs_to_one_variant():
-    refused("drop selection or sequences", batching=Batching(sequences=Sequences()), selection=EXP3)
+    refused("drop selection or sequences", **SEQUENCES, selection=EXP3)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +266,10 @@ def test_a_cache_that_could_keep_nothing_is_refused():
     for function, said in ((streaming, "its answers are streams"), (knowing, "it takes a Context")):
         with pytest.raises(SettingError, match=said):
             function.with_options(cache=Cache())
-    refused("drop cache or sequences", lambda_batched, batching=Batching(sequences=Sequences()), cache=Cache())
+    refused("drop cache or sequences", batched, **SEQUENCES, cache=Cache())
 
 
-def lambda_batched(x: list[int]) -> list[int]:
+def batched(x: list[int]) -> list[int]:
     return x
 
 

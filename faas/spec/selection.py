@@ -32,7 +32,7 @@ class Selection:
     min_confidence: float = 0.0
     accuracy_floor: float = 0.0
     eta: float | None = None
-    gamma: float = 0.05
+    gamma: float = 0.03
     context: str | None = None
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Selection:
         return self.eta if self.eta is not None else _ETA[self.policy]
 
     def _refuse_what_has_no_effect(self) -> None:
-        plain = type(self).__dataclass_fields__  # type: ignore[attr-defined]
+        plain = type(self).__dataclass_fields__
         idle = [name for name in _LEARNERS_ONLY if not self.learns and getattr(self, name) != plain[name].default]
         if not self.learns and self.has_default:
             raise SettingError(

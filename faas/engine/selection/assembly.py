@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from faas import settings
 from faas.clock import Clock
+from faas.engine.batcher import Batcher
 from faas.engine.engine import Engine
+from faas.engine.latency_model import LatencyModel
 from faas.engine.selection.learner import Learner
 from faas.engine.selection.selecting import Selecting
 from faas.engine.selection.several import Candidate, Counts
@@ -35,19 +37,20 @@ class Selector:
             path = settings.read().home / "selection" / f"{function.name}.{selection.policy}.json"
             self.learner = Learner(names, selection, StateFile(path), clock=clock)
 
-    def engine(self, candidates: Sequence[Candidate], predictions: Sequence[Prediction]) -> Engine:
+    def engine(self, candidates: Sequence[Candidate], batchers: Sequence[Batcher]) -> Engine:
         """Return the engine that chooses among `candidates`, the variants of `names` in this order.
 
-        `predictions` say for each what its batches take; they are asked where nothing is learned.
+        `batchers` are theirs where nothing is learned.
         """
         batching = self._function.spec.batching
         slo_s = float("inf") if batching is None or batching.slo_ms is None else batching.slo_ms / 1000.0
         if self.learner is not None:
             return Selecting(candidates, self.learner, self.counts, slo_s=slo_s, clock=self._clock)
         assert batching is not None
+        known = [(held.latency, held.pending_s) for held in batchers]
         return Switching(
             candidates,
-            predictions,
+            [Prediction(latency, pending_s) for latency, pending_s in known if isinstance(latency, LatencyModel)],
             self.counts,
             slo_s=slo_s,
             max_batch_size=batching.max_batch_size,

@@ -49,7 +49,7 @@ class Contexts:
 
 def added(changes: Changes, more: Changes) -> dict[str, Logs]:
     """Return the sum of two sets of changes; what changed last stands last."""
-    total = {context: dict(change) for context, change in changes.items()}
+    total: dict[str, Logs] = {context: dict(change) for context, change in changes.items()}
     for context, change in more.items():
         held = total.pop(context, {})
         total[context] = {name: held.get(name, 0.0) + change.get(name, 0.0) for name in {**held, **change}}

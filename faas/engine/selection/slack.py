@@ -17,6 +17,10 @@ HEADROOM: Final = 1.2
 HOLD_S: Final = 2.0
 """For how long it must have fitted."""
 
+MARGIN: Final = 0.6
+"""The share of its slack that an answer may be expected to take. What is left is for those that come just after it:
+they go to a faster variant, but behind it."""
+
 MEMORY_S: Final = 0.5
 """The time constant of the measured rate."""
 
@@ -67,9 +71,9 @@ class Rate:
 class Switch:
     """The level that calls are answered at: 0 is the most accurate variant, each next one is faster.
 
-    The level goes down as soon as the present rate is surely more than its variant can answer, or a call that it could answer
-    alone would be late behind those that wait. It goes up by one once the better variant has fitted at `HEADROOM`
-    times the rate for `HOLD_S`. A call with less time than others may be answered below the level by itself.
+    The level goes down as soon as the present rate is surely more than its variant can answer, or a call that it could
+    answer alone would be late behind those that wait. It goes up by one once the better variant has fitted at
+    `HEADROOM` times the rate for `HOLD_S`. A call with less time than others may be answered below the level by itself.
     """
 
     def __init__(self, num_levels: int, *, hold_s: float = HOLD_S, memory_s: float = MEMORY_S) -> None:
@@ -87,10 +91,11 @@ class Switch:
         rate = self._rate.surely_at(now)
         while self.level < self._num_levels - 1 and rate > outlooks[self.level].capacity:
             self._set(self.level + 1)
-        fitting = next((at for at in range(self.level, self._num_levels) if outlooks[at].finish_s <= slack_s), None)
+        within_s = MARGIN * slack_s
+        fitting = next((at for at in range(self.level, self._num_levels) if outlooks[at].finish_s <= within_s), None)
         if fitting is None:  # the fastest one's own admission says whether there is any hope
             fitting = min(range(self.level, self._num_levels), key=lambda at: outlooks[at].finish_s)
-        if fitting > self.level and outlooks[self.level].alone_s <= slack_s:
+        if fitting > self.level and outlooks[self.level].alone_s <= within_s:
             self._set(fitting)
         return fitting
 

@@ -60,7 +60,9 @@ class StateFile:
             _log.warning("%s is no file of ours (%s); what it held is not used, and is lost", self.path, error)
             return {}
         if written.format != _FORMAT:
-            _log.warning("%s has format %d, not %d; what it held is not used, and is lost", self.path, written.format, 1)
+            _log.warning(
+                "%s has format %d, not %d; what it held is not used, and is lost", self.path, written.format, 1
+            )
             return {}
         return written.contexts
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from faas.clock import Clock, monotonic
@@ -28,17 +29,15 @@ class Latency(Protocol):
         ...
 
 
-class Prediction(Protocol):
-    """What is asked of the batcher of a variant."""
+@dataclass(frozen=True)
+class Prediction:
+    """What is known of the batches of a variant, and how much of them it has in hand.
 
-    @property
-    def latency(self) -> Latency:
-        """What its batches take."""
-        ...
+    `pending_s(n)` are the seconds from now in which all that is in hand, and n more, will have been answered.
+    """
 
-    def pending_s(self, num_more: int = 0) -> float:
-        """Return the seconds from now in which all that it has in hand, and `num_more` more, will be computed."""
-        ...
+    latency: Latency
+    pending_s: Callable[[int], float]
 
 
 class Switching(Several):
@@ -70,7 +69,7 @@ class Switching(Several):
     def submit(self, call: Call) -> None:
         """See `Engine`."""
         now = self._clock()
-        pending = [held.pending_s() for held in self._predictions]
+        pending = [held.pending_s(0) for held in self._predictions]
         total = sum(pending)
         outlooks = [
             Outlook(total - own + held.pending_s(1), held.latency.at_most(1), self._capacity(held.latency))

@@ -19,7 +19,7 @@ from faas.messages import Call, Context
 from faas.spec import Batching, Selection
 
 from ..conftest import Run
-from ..rig import LONG_S, Gate, call, outcome, outcomes, serving, settled
+from ..rig import LONG_S, FakeClock, Gate, call, outcome, outcomes, serving, settled
 
 EXP3 = Selection(policy="exp3")
 EXP4 = Selection(policy="exp4")
@@ -143,10 +143,27 @@ def test_k1_at_the_deadline_what_has_arrived_is_combined(run: Run) -> None:
             made = call(0.05, x=1)
             assert await engine.answer(made) == "cat"
             assert made.notes == {"confidence": "0.667", "variant": "a,b"}
-            assert made.ended_at <= made.deadline
             await settled(lambda: engine.num_running == 0)  # the straggler was left
 
     run(scenario())
+
+
+def test_k1_the_cut_comes_before_the_deadline() -> None:
+    clock = FakeClock()
+
+    def left_s(timeout_s: float, slo_s: float, after_s: float = 0.0) -> float | None:
+        made = Selecting([], Learner((), EXP4), Counts(()), slo_s=slo_s, clock=clock)
+        asked = Call({}, Context("r", deadline=clock.now + timeout_s))
+        asked.queued_at = clock.now - after_s
+        return made._time_left_s(asked)
+
+    endless = float("inf")
+    assert left_s(1.0, endless) == pytest.approx(0.995)
+    assert left_s(0.02, endless) == pytest.approx(0.019)
+    assert left_s(1.0, 0.2) == pytest.approx(0.195)
+    assert left_s(1.0, 0.2, after_s=0.1) == pytest.approx(0.095)
+    assert left_s(1.0, 0.2, after_s=0.5) == 0.0
+    assert left_s(endless, endless) is None
 
 
 def test_k1_the_promise_of_the_function_is_a_deadline_too(run: Run) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from faas.engine.selection.several import Candidate, Counts
 from faas.engine.selection.slack import Outlook, Switch
-from faas.engine.selection.switching import Switching
+from faas.engine.selection.switching import Prediction, Switching
 from faas.errors import DeadlineUnmeetable
 from faas.messages import Call, Context
 
@@ -24,7 +24,6 @@ class Fake:
     def __init__(self, alpha_s: float, beta_s: float, num_queued: int = 0) -> None:
         self.alpha_s, self.beta_s, self.num_queued = alpha_s, beta_s, num_queued
         self.num_running = 0
-        self.latency = self
         self.refuses = False
         self.lived: list[str] = []
 
@@ -36,7 +35,7 @@ class Fake:
     def largest_within(self, seconds: float, most: int) -> int:
         return max([size for size in range(1, most + 1) if self.seconds(size) <= seconds], default=1)
 
-    def pending_s(self, num_more: int = 0) -> float:
+    def pending_s(self, num_more: int) -> float:
         return self.seconds(self.num_queued + num_more)
 
     def submit(self, call: Call) -> None:
@@ -67,7 +66,7 @@ def switching(large: Fake, small: Fake) -> tuple[Switching, Told, FakeClock]:
     candidates = [Candidate("large", large), Candidate("small", small)]  # type: ignore[arg-type]
     made = Switching(
         candidates,
-        [large, small],
+        [Prediction(each, each.pending_s) for each in (large, small)],
         Counts(("large", "small")),
         slo_s=SLO_S,
         max_batch_size=32,
@@ -83,12 +82,12 @@ def call(clock: FakeClock, timeout_s: float = 60.0) -> Call:
 
 def test_a_call_waits_for_what_all_variants_have_in_hand(run: Run) -> None:
     async def scenario() -> None:
-        large, small = Fake(0.010, 0.010, num_queued=3), Fake(0.001, 0.002, num_queued=8)
+        large, small = Fake(0.010, 0.010, num_queued=1), Fake(0.001, 0.002, num_queued=8)
         engine, switch, clock = switching(large, small)
         assert await engine.answer(call(clock)) is large
         outlooks, slack_s, now = switch.asked
-        assert outlooks[0] == Outlook(pytest.approx(0.050 + 0.010), 0.020, pytest.approx(4 / 0.050))
-        assert outlooks[1] == Outlook(pytest.approx(0.040 + 0.011), 0.003, pytest.approx(32 / 0.034))
+        assert outlooks[0] == Outlook(pytest.approx(0.030 + 0.010), 0.020, pytest.approx(4 / 0.050))
+        assert outlooks[1] == Outlook(pytest.approx(0.020 + 0.011), 0.003, pytest.approx(32 / 0.034))
         assert (slack_s, now) == (SLO_S, clock.now)
 
     run(scenario())
@@ -98,7 +97,7 @@ def test_s4_the_call_says_who_answered(run: Run) -> None:
     async def scenario() -> None:
         large, small = Fake(0.010, 0.010), Fake(0.001, 0.002)
         engine, _, clock = switching(large, small)
-        patient, hasty = call(clock), call(clock, 0.015)
+        patient, hasty = call(clock), call(clock, 0.025)
         assert await engine.answer(patient) is large
         assert await engine.answer(hasty) is small
         assert (patient.notes, hasty.notes) == ({"variant": "large"}, {"variant": "small"})
