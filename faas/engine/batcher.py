@@ -15,23 +15,24 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from faas.clock import Clock, monotonic
-from faas.engine import fixed, refusals
+from faas.engine import edf, fixed, in_time, refusals
+from faas.engine.admission import Admission
 from faas.engine.batch import Report
+from faas.engine.cap import Cap
 from faas.engine.concurrency import Concurrency
 from faas.engine.deadlines import Deadlines
 from faas.engine.executor import Executor
 from faas.engine.latency_model import LatencyModel
 from faas.engine.levels import Levels
+from faas.engine.line import Line
 from faas.engine.observer import Observer
 from faas.engine.outcomes import settle
 from faas.engine.place import Place
-from faas.engine.policy import Decision, Outlook, Rules, Run, WaitUntil, decide
-from faas.engine.queue import CallQueue
+from faas.engine.policy import IDLE, Decision, GiveUp, Outlook, Rules, Run, WaitUntil, decide
+from faas.engine.queue import CallQueue, by_arrival
 from faas.engine.quiet import STOPPING_S, Quiet
+from faas.errors import FaasError
 from faas.messages import Call
-
-_CONFIDENT: Final = 3
-"""Batches that must have been seen before an item is refused on the latency model's word."""
 
 _HALF_TICK_S: Final = 0.0005
 """A timer may fire this much early, since loops count in milliseconds; to wait again for the rest would be spinning."""
@@ -42,8 +43,9 @@ _log = logging.getLogger(__name__)
 class Batcher:
     """Plain handlers, and all that are batched. One batch runs at a time on each executor; see `Engine` for the contract.
 
-    `slo_s` is a promise of the function, the call's deadline a limit set by or for its caller. An item that cannot keep
-    the promise any more is refused while it waits, or at once where the latency model says so; one that has begun is
+    `slo_s` is a promise of the function, the call's deadline a limit set by or for its caller. With a promise calls
+    leave in the order of their deadlines, as `in_time` has it, and `latency` is then what is known of batches. An item
+    that cannot be in time any more is refused while it waits, or at once where that is foreseen; one that has begun is
     finished, however late. While nothing is in hand nobody is refused, so there is progress whatever was promised.
     """
 
@@ -55,27 +57,37 @@ class Batcher:
         *,
         levels: Levels | None = None,
         form: fixed.Form | None = None,
+        latency: LatencyModel | None = None,
         clock: Clock = monotonic,
         observer: Observer | None = None,
     ) -> None:
-        self.latency = LatencyModel()
+        promised = rules.slo_s < math.inf
+        known = latency or LatencyModel()
+        self.latency: LatencyModel | Line = known if promised else Line()
+        self._promise = in_time.Promise(rules.slo_s, rules.max_batch_size, known) if promised else None
         self._places = tuple(Place(executor, self._granted) for executor in executors)
         self._rules = rules
         self._form_of = form
-        self._max_queue = max_queue
         self._clock = clock
         self._observer = observer
         self._concurrency = Concurrency(rules.wait_s, rules.max_batch_size)
         self._outlook = Outlook(self._concurrency, self.latency)
-        self._queue = CallQueue(self._due, levels=levels)
+        self._queue = CallQueue(self._due, levels=levels, order=self._due if promised else by_arrival)
+        self._admission = Admission(self._queue, self._places, rules, max_queue, self.latency)
         self._deadlines = Deadlines(clock, self._expire)
         self._patience = Deadlines(clock, self._late, moment=self._queue.levels.late_at)
+        self._cap: Cap | None = None
         self._num_busy = 0
         self._woken = False
         self._gathering = False
         self._timer: asyncio.TimerHandle | None = None
         self._early_s = 0.0
         self._quiet = Quiet()
+
+    @property
+    def max_batch_size(self) -> int:
+        """The most items of a batch: as many as were set, or as memory suffices for."""
+        return self._rules.max_batch_size
 
     @property
     def num_queued(self) -> int:
@@ -87,6 +99,14 @@ class Batcher:
         """Calls in the batches that run, those who left included: their slots are taken until it ends."""
         return sum(len(place.calls) for place in self._places)
 
+    def pending_s(self, num_more: int = 0) -> float:
+        """Return the seconds in which all that is in hand, and `num_more` more rows, will have been answered.
+
+        For batchers with a promise.
+        """
+        assert self._promise is not None
+        return self._admission.pending_s(self._promise, num_more, self._clock())
+
     async def start(self) -> None:
         """Nothing to do: the first call starts it."""
 
@@ -96,9 +116,14 @@ class Batcher:
             raise refusals.stopping()
         if call.done:
             return
-        now = self._clock()
-        self._admit(call, now)
-        call.queued_at = now
+        now = call.queued_at = self._clock()
+        try:
+            self._admission.check(call, self._num_busy, now)
+            if self._promise is not None:
+                self._admission.check_in_time(call, self._promise, self._num_busy, now)
+        except FaasError:
+            call.queued_at = 0.0
+            raise
         call.on_leave = self._dropped
         self._queue.push(call)
         self._deadlines.add(call)
@@ -136,25 +161,6 @@ class Batcher:
     def _due(self, call: Call) -> float:
         return min(call.context.deadline, call.queued_at + self._rules.slo_s)
 
-    def _admit(self, call: Call, now: float) -> None:
-        num_idle = len(self._places) - self._num_busy
-        room = self._max_queue + num_idle * self._rules.max_batch_size
-        if len(self._queue) + call.num_rows > room or not self._queue.has_room(call):
-            raise refusals.queue_full(len(self._queue), self._ahead_s(now))
-        busy = self._num_busy > 0 or len(self._queue) > 0
-        if not busy or self._rules.slo_s == math.inf or self.latency.num_observed < _CONFIDENT:
-            return
-        takes_s, left_s = self._ahead_s(now), min(call.context.deadline - now, self._rules.slo_s)
-        if takes_s > left_s:
-            raise refusals.unmeetable(takes_s, left_s)
-
-    def _ahead_s(self, now: float) -> float:
-        """Return the seconds after which one more item would be answered, by the latency model."""
-        seconds, most = self.latency.seconds, self._rules.max_batch_size
-        num_before, rest = divmod(len(self._queue), most)
-        left_s = [max(0.0, place.since + seconds(place.num_items) - now) if place.calls else 0.0 for place in self._places]
-        return min(left_s) + num_before // len(self._places) * seconds(most) + seconds(rest + 1)
-
     def _wake(self) -> None:
         """Decide after what else arrives in this turn of the loop has arrived."""
         if self._woken:
@@ -167,16 +173,18 @@ class Batcher:
 
     def _consider(self) -> None:
         self._woken = False
+        turn = None if self._promise is None else self._turn
         for place in self._places:
             if place.is_open and len(self._queue):
-                place.ask()
+                place.ask(turn)
 
     def _granted(self, place: Place) -> None:
         place.asked = False
         try:
             self._form(place)
         except Exception as error:
-            self._crashed(place, error)
+            self._crashed(error)
+            place.calls = []
         if not place.calls:
             place.executor.lease.release()
 
@@ -187,7 +195,10 @@ class Batcher:
             decision = self._decide(now + self._early_s)
             if isinstance(decision, Run):
                 self._note_gathered()
-                self._take(place, decision.num_items, now)
+                self._take(place, decision, now)
+                continue
+            if isinstance(decision, GiveUp):
+                self._give_up(now)
                 continue
             self._gathering = isinstance(decision, WaitUntil)
             self._set_timer(decision.moment if isinstance(decision, WaitUntil) else None)
@@ -198,22 +209,49 @@ class Batcher:
         self._num_busy += 1
 
     def _decide(self, now: float) -> Decision:
+        if self._promise is None:
+            return self._decide_by_rule(now)
+        if not len(self._queue):
+            return IDLE
+        planned = in_time.plan(self._queue, self._promise, self._concurrency.idle_since, now)
+        return in_time.decide(len(self._queue), planned, lambda: self._decide_by_rule(now), now)
+
+    def _decide_by_rule(self, now: float) -> Decision:
         if self._rules.idle == "wait" or self._rules.preferred:
             return fixed.decide(self._queue, self._rules, self._outlook, now, self._form_of)
         return decide(self._queue, self._rules, self._outlook, now)
 
-    def _take(self, place: Place, num_items: int, now: float) -> None:
-        """Move calls of up to `num_items` items from the queue to the place, one at least; those who are late end here."""
-        most = math.inf
+    def _turn(self, asked_at: float) -> float:
+        """Say when it should be the turn of this engine. Those who cannot be in time are told, for a place is free."""
+        assert self._promise is not None
+        planned, now = None, self._clock()
+        try:
+            while len(self._queue) and planned is None:
+                planned = in_time.plan(self._queue, self._promise, self._concurrency.idle_since, now)
+                if planned is None:
+                    self._give_up(now)
+        except Exception as error:
+            self._crashed(error)
+        return edf.turn(planned, asked_at)
+
+    def _give_up(self, now: float) -> None:
+        """Refuse the next call, since its answer would come too late."""
+        call = self._queue.pop()
+        assert call is not None
+        if self._queue.levels.times_out:
+            self._patience.remove(call)
+        self._end(call, self._admission.refusal(call, now))
+
+    def _take(self, place: Place, run: Run, now: float) -> None:
+        """Move the calls of a batch from the queue to the place, one at least; those who are late end here."""
+        num_items, most = run.num_items, math.inf
         while num_items > 0 and (call := self._queue.pop(most)) is not None:
             num_items -= call.num_rows
             most = num_items
             if self._queue.levels.times_out:
                 self._patience.remove(call)
-            if now >= call.context.deadline:
-                self._end(call, refusals.expired(call, now))
-            elif now >= self._due(call):
-                self._end(call, refusals.promise_missed(call, now, self._ahead_s(now)))
+            if now >= call.context.deadline or (now >= self._due(call) and not run.late):
+                self._end(call, self._admission.refusal(call, now))
             else:
                 call.picked_at = now
                 place.calls.append(call)
@@ -225,13 +263,15 @@ class Batcher:
 
     def _ended(self, place: Place, report: Report, error: BaseException | None) -> None:
         """Take in the end of a batch. The next one starts before its answers are handed out."""
-        self._concurrency.ended(place.num_items, len(self._queue), self._clock())
+        now = self._clock()
+        self._concurrency.ended(place.num_items, len(self._queue), now)
         batch, place.calls = place.calls, []
         self._num_busy -= 1
-        for size, seconds in report.runs:
-            self.latency.observe(size, seconds)
+        self._learn(report, now - place.since)
+        if report.exhausted_at or self._cap is not None:
+            self._learn_memory(report)
+        self._consider()  # before others get the device: whose turn it is is then decided among all
         place.executor.lease.release()
-        self._consider()
         try:
             for attempt in report.pending:
                 settle(attempt)
@@ -249,6 +289,26 @@ class Batcher:
             _log.error("a batch of %d failed in the engine", len(batch), exc_info=error)
         self._note_quiet()
 
+    def _learn(self, report: Report, took_s: float) -> None:
+        if self._promise is not None and len(report.runs) == 1:  # the way to the thread and back is part of being late
+            self.latency.observe(report.runs[0][0], took_s)
+            return
+        for size, seconds in report.runs:
+            self.latency.observe(size, seconds)
+
+    def _learn_memory(self, report: Report) -> None:
+        """Take in for which sizes memory sufficed. Nothing is counted until it did not for one."""
+        cap = self._cap = self._cap or Cap(self._rules.max_batch_size, self._rules.allowed)
+        for size, _ in report.runs:
+            cap.went_well(size)
+        if report.exhausted_at:
+            cap.exhausted(report.exhausted_at)
+            _log.warning("memory ran out in a batch of %d; batches hold %d at most", report.exhausted_at, cap.limit)
+        if cap.limit != self._rules.max_batch_size:
+            self._rules = dataclasses.replace(self._rules, max_batch_size=cap.limit)
+            if self._promise is not None:
+                self._promise = dataclasses.replace(self._promise, max_batch_size=cap.limit)
+
     def _expire(self, call: Call) -> None:
         self._end(call, refusals.expired(call, self._clock(), self._places[0].executor.fate))
         self._dropped(call)
@@ -259,7 +319,7 @@ class Batcher:
             self._queue.put_last(call)
             return
         now = self._clock()
-        self._end(call, refusals.waited_too_long(call, now, self._ahead_s(now)))
+        self._end(call, refusals.waited_too_long(call, now, self._admission.clears_in_s(now)))
         self._dropped(call)
 
     def _dropped(self, call: Call) -> None:
@@ -291,11 +351,10 @@ class Batcher:
             if place.calls:
                 place.executor.forgo()
 
-    def _crashed(self, place: Place, error: Exception) -> None:
+    def _crashed(self, error: Exception) -> None:
         """Give all that is in hand an outcome after a fault of our own, and go on."""
         _log.error("the engine failed while it formed a batch", exc_info=error)
         self._fail_all(lambda: refusals.engine_failed(error))
-        place.calls = []
 
     def _note_quiet(self) -> None:
         if self._outlook.ending and not self._queue.num_calls and not self.num_running:

@@ -28,6 +28,11 @@ class Concurrency:
         self._failures = 0
         self._distrusted_batches = 0
 
+    @property
+    def idle_since(self) -> float:
+        """When the last batch ended; minus infinity before any has."""
+        return self._idle_since
+
     def ended(self, num_items: int, num_queued: int, now: float) -> None:
         """Learn that a batch ended, and how many waited at that moment."""
         self._num_recent = min(self._max_batch_size, num_items + num_queued)

@@ -1,61 +1,208 @@
-"""How long a batch takes: seconds(size) = alpha * size + beta, learned while serving."""
+"""How long a batch takes at most, by size: what deadlines are decided on. Learned while serving, from what ran."""
 
 from __future__ import annotations
 
+import statistics
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final
 
-DECAY: Final = 0.95
-"""The weight of an observation after one more: about the last twenty count."""
+from faas.engine import edf
+from faas.engine.line import Line
 
-SURPRISE: Final = 3.0
-"""An observation off by this factor either way says that the past is over: a slow first call, a throttled chip."""
+Profile = Sequence[tuple[int, float, float]]
+"""What is known, as plain values: size, the seconds it usually takes, and at most. Sizes rise."""
 
-FORGET: Final = 0.2
-"""What is left of the past's weight after a surprise."""
+QUANTILE: Final = 0.99
+WINDOW: Final = 50
+"""The last runs of a size that count. The worst of them does not: the quantile is the next one down."""
 
-PRIOR_WEIGHT: Final = 1.0
-"""Weight, in squared items, of the prior that half of a mean batch's time is fixed cost."""
+_ENOUGH: Final = 3
+"""Runs of a size before they count for more than what other sizes say; runs in all before anybody is refused."""
+
+_TOLERANCE: Final = 1.25
+"""By how much a run may lie outside what its size was seen to take before it is a stray."""
+
+_DRIFTED: Final = 3
+"""This many strays in a row, all slower or all faster, are a change of the device's speed."""
+
+_SINGLE_SIZES: Final = 32
+"""Larger sizes share their figures with those that differ by a sixteenth."""
+
+_LEAST_S: Final = 1e-7
 
 
 class LatencyModel:
-    """Weighted least squares over (size, seconds) with exponential decay, held at alpha >= 0 and beta >= 0.
+    """A line through the averages, and for each size that ran a quantile over its last runs.
 
-    While the sizes seen hardly differ the line is not determined; a weak prior (ridge on the slope) then says that half
-    of the time is fixed. Before any observation every answer is 0.0.
+    Sizes that have not run get the line's seconds, scaled as quantiles lie above averages, and held between the
+    quantiles of their neighbours: so a larger size never takes less. All seconds are kept in units of the device's
+    speed. When runs stray to one side, it is that which has changed (a throttled GPU, a neighbour on the processor):
+    what is known of every size is then scaled at once, sizes that did not run included. `padded` tells what a batch of
+    a size is padded up to, since that is what runs.
     """
 
-    def __init__(self) -> None:
-        self.alpha_s = 0.0
-        self.beta_s = 0.0
+    def __init__(self, padded: Callable[[int], int] | None = None, profile: Profile = ()) -> None:
         self.num_observed = 0
-        self._weight = self._x = self._y = self._xx = self._xy = 0.0
+        self.largest_run = 0
+        self._padded = padded
+        self._line = Line()
+        self._speed = 1.0
+        self._windows: dict[int, _Window] = {}
+        self._strays: list[tuple[int, float, bool]] = []
+        self._bounds: tuple[list[int], list[float], float] | None = None
+        self._within: dict[tuple[float, int], int] = {}
+        for size, usual_s, most_s in profile:
+            self._windows[_class(size)] = _Window(usual_s, most_s)
+            self._line.observe(size, usual_s)
+            self.largest_run = max(self.largest_run, size)
+        if profile:
+            self.num_observed = _ENOUGH
+
+    @property
+    def is_confident(self) -> bool:
+        """Whether enough was seen for somebody to be refused on this model's word."""
+        return self.num_observed >= _ENOUGH
+
+    @property
+    def alpha_s(self) -> float:
+        """The seconds that each item adds."""
+        return self._line.alpha_s * self._speed
+
+    @property
+    def beta_s(self) -> float:
+        """The seconds of a batch that do not grow with its size."""
+        return self._line.beta_s * self._speed
 
     def seconds(self, size: int) -> float:
-        """Return the expected seconds of a batch of `size` items."""
-        return self.alpha_s * size + self.beta_s
+        """Return what a batch of `size` items takes on average; 0.0 before any has run."""
+        return self._line.seconds(self._runs_as(size)) * self._speed
+
+    def at_most(self, size: int) -> float:
+        """Return what a batch of `size` items hardly ever exceeds: its quantile. 0.0 before any has run."""
+        size = self._runs_as(size)
+        if self._bounds is None:
+            self._bounds = self._make_bounds()
+        sizes, bounds, spread = self._bounds
+        at = bisect_left(sizes, _class(size))
+        if at < len(sizes) and sizes[at] == _class(size):
+            return bounds[at] * self._speed
+        guess = self._line.seconds(size) * spread
+        if at < len(sizes):
+            guess = min(guess, bounds[at])
+        return max(guess, bounds[at - 1] if at else 0.0) * self._speed
+
+    def largest_within(self, seconds: float, most: int) -> int:
+        """Return the largest size up to `most`, 1 at least, that takes at most `seconds`."""
+        known = self._within.get((seconds, most))
+        if known is None:
+            known = edf.largest(1, most, lambda size: self.at_most(size) <= seconds)
+            self._within[seconds, most] = known
+        return known
 
     def observe(self, size: int, seconds: float) -> None:
-        """Learn that a batch of `size` >= 1 items took `seconds` >= 0."""
-        expected = self.seconds(size)
-        surprised = seconds > SURPRISE * expected or seconds * SURPRISE < expected
-        keep = DECAY * (FORGET if surprised else 1.0)
-        self._weight = keep * self._weight + 1.0
-        self._x = keep * self._x + size
-        self._y = keep * self._y + seconds
-        self._xx = keep * self._xx + size * size
-        self._xy = keep * self._xy + size * seconds
+        """Learn that a batch of `size` >= 1 items, as it ran, took `seconds` >= 0."""
         self.num_observed += 1
-        self._fit()
+        self.largest_run = max(self.largest_run, size)
+        self._bounds = None
+        self._within.clear()
+        window = self._windows.get(_class(size))
+        side = 0 if window is None else window.side(seconds / self._speed)
+        slower = side > 0
+        if side and all(way == slower for _, _, way in self._strays):
+            self._strays.append((size, seconds, slower))
+            if len(self._strays) >= _DRIFTED:
+                self._drift()
+            return
+        strays, self._strays = self._strays, [(size, seconds, slower)] if side else []
+        for stray_size, stray_s, _ in strays:  # one that stays alone is no drift, but one of the slow runs there are
+            self._windows[_class(stray_size)].add(stray_s / self._speed)
+        if not side:
+            self._take(size, seconds / self._speed)
 
-    def _fit(self) -> None:
-        mean_x, mean_y = self._x / self._weight, self._y / self._weight
-        prior = mean_y / (2.0 * mean_x)
-        spread = max(0.0, self._xx - self._x * mean_x)
-        joint = self._xy - self._x * mean_y
-        alpha = (joint + PRIOR_WEIGHT * prior) / (spread + PRIOR_WEIGHT)
-        beta = mean_y - alpha * mean_x
-        if alpha < 0.0:
-            alpha, beta = 0.0, mean_y
-        elif beta < 0.0:  # the best line through the origin
-            alpha, beta = self._xy / self._xx, 0.0
-        self.alpha_s, self.beta_s = alpha, beta
+    def profile(self) -> Profile:
+        """Return what is known of the sizes that ran often enough; what `__init__` takes."""
+        known = [(size, window) for size, window in sorted(self._windows.items()) if window.counts]
+        return [(size, window.usual * self._speed, window.bound * self._speed) for size, window in known]
+
+    def _drift(self) -> None:
+        """Take the strays for a new speed, and for the first runs at it."""
+        strays, self._strays = self._strays, []
+        usual = [max(self._windows[_class(size)].usual * self._speed, _LEAST_S) for size, _, _ in strays]
+        ratios = [max(seconds, _LEAST_S) / expected for (_, seconds, _), expected in zip(strays, usual, strict=True)]
+        self._speed *= statistics.median(ratios)
+        for size, seconds, _ in strays:
+            self._take(size, seconds / self._speed)
+
+    def _take(self, size: int, at_speed_s: float) -> None:
+        self._line.observe(size, at_speed_s)
+        window = self._windows.get(_class(size))
+        if window is None:
+            window = self._windows[_class(size)] = _Window()
+        window.add(at_speed_s)
+
+    def _make_bounds(self) -> tuple[list[int], list[float], float]:
+        """Return the sizes that count, their quantiles made to rise, and how far these lie above the line."""
+        sizes, bounds, above, highest = [], [], [], 0.0
+        for size, window in sorted(self._windows.items()):
+            if window.counts:
+                highest = max(highest, window.bound)
+                sizes.append(size)
+                bounds.append(highest)
+                above.append(window.bound / max(self._line.seconds(size), _LEAST_S))
+        return sizes, bounds, max(1.0, statistics.median(above)) if above else 1.0
+
+    def _runs_as(self, size: int) -> int:
+        return size if self._padded is None else self._padded(size)
+
+
+class _Window:
+    """The last runs of one size, by time and by length; before there are enough of them, what a profile says."""
+
+    def __init__(self, usual: float | None = None, bound: float = 0.0) -> None:
+        self._told = None if usual is None else (usual, bound)
+        self._recent: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says more than the line does."""
+        return len(self._sorted) >= _ENOUGH or self._told is not None
+
+    @property
+    def usual(self) -> float:
+        """The median."""
+        if self._told is not None and len(self._sorted) < _ENOUGH:
+            return self._told[0]
+        return self._sorted[len(self._sorted) // 2]
+
+    @property
+    def bound(self) -> float:
+        """The quantile."""
+        if self._told is not None and len(self._sorted) < _ENOUGH:
+            return self._told[1]
+        return self._sorted[int(QUANTILE * (len(self._sorted) - 1))]
+
+    def side(self, value: float) -> int:
+        """Return whether a value lies clearly below (-1) or above (1) all that was seen, or not (0)."""
+        if self._told is not None and len(self._sorted) < _ENOUGH:
+            low, high = self._told
+        else:
+            low, high = self._sorted[0], self._sorted[-1]
+        return (value > high * _TOLERANCE) - (value * _TOLERANCE < low)
+
+    def add(self, value: float) -> None:
+        """Take in one run; the oldest of more than `WINDOW` goes."""
+        self._recent.append(value)
+        insort(self._sorted, value)
+        if len(self._recent) > WINDOW:
+            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
+
+
+def _class(size: int) -> int:
+    """Return the size under which `size` is counted: itself, or the next sixteenth of a power of two."""
+    if size <= _SINGLE_SIZES:
+        return size
+    step = 1 << (size - 1).bit_length() - 5
+    return -(-size // step) * step

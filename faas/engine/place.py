@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from faas.engine.executor import Executor
-from faas.messages import Call
+from faas.engine.thread import Turn
+from faas.messages import Call, num_items
 
 
 class Place:
@@ -28,9 +29,9 @@ class Place:
     @property
     def num_items(self) -> int:
         """How many items run here, those included whose callers have left."""
-        return sum(call.num_rows for call in self.calls)
+        return num_items(self.calls) if self.calls else 0
 
-    def ask(self) -> None:
-        """Ask for the right to run a batch."""
+    def ask(self, turn: Turn | None) -> None:
+        """Ask for the right to run a batch, when it is its `turn`."""
         self.asked = True
-        self.executor.lease.request(self.granted)
+        self.executor.lease.request(self.granted, turn)

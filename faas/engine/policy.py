@@ -1,6 +1,6 @@
 """When to run how many: a pure function over what waits, what to expect and the time.
 
-Deadline order and window drop would stand here too: a policy reads the queue only through `Waiting`.
+Where an answer is promised within a time, `in_time` decides first.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from faas.spec import Batching
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Take `num_items` from the queue and run them now."""
+    """Take `num_items` from the queue and run them now. `late`: whether or not they can still be in time."""
 
     num_items: int
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,14 @@ class Idle:
     """Nothing waits."""
 
 
-Decision = Run | WaitUntil | Idle
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Refuse the next call: its answer would come too late."""
+
+
+Decision = Run | WaitUntil | Idle | GiveUp
 IDLE = Idle()
+GIVE_UP = GiveUp()
 
 
 class Waiting(Protocol):
@@ -87,6 +94,7 @@ class Rules:
     idle: Literal["adaptive", "now", "wait"] = "now"
     slo_s: float = math.inf
     preferred: tuple[int, ...] = ()
+    allowed: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, batching: Batching | None) -> Rules:
@@ -100,6 +108,7 @@ class Rules:
             batching.idle,
             slo_s=slo_s,
             preferred=batching.preferred_batch_sizes,
+            allowed=batching.allowed_batch_sizes or (),
         )
 
 

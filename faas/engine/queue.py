@@ -45,6 +45,10 @@ class CallQueue:
         self._oldest_at: float | None = math.inf
         self._earliest_due: float | None = math.inf
 
+    def due(self, call: Call) -> float:
+        """Return by when the answer to a call must be there."""
+        return self._due(call)
+
     def __len__(self) -> int:
         """Return how many items wait."""
         return self._num_items
@@ -106,10 +110,7 @@ class CallQueue:
             heapq.heappop(self._heap)
             self._gone(entry[-1])
             return entry[-1]
-        if self._num:
-            lost, self._num, self._num_items = self._num, 0, 0
-            self._num_items_at = [0] * len(self._num_items_at)
-            raise RuntimeError(f"{lost} calls in the queue were ended without the queue being told")
+        self._check_none_lost()
         return None
 
     def discard(self, call: Call) -> None:
@@ -119,6 +120,27 @@ class CallQueue:
             self._heap = [entry for entry in self._heap if not self._is_dead(entry)]
             heapq.heapify(self._heap)
             self._moved.clear()
+
+    @property
+    def head(self) -> Call | None:
+        """The call that leaves next; None when nothing waits."""
+        while self._heap and self._is_dead(self._heap[0]):
+            self._moved.discard(heapq.heappop(self._heap)[-2])
+        if not self._heap:
+            self._check_none_lost()
+            return None
+        return self._heap[0][-1]
+
+    @property
+    def head_due(self) -> float:
+        """By when its answer must be there; infinity when nothing waits."""
+        head = self.head
+        return math.inf if head is None else self._due(head)
+
+    def num_before(self, call: Call) -> int:
+        """Return how many items would leave before a call that is about to be added. O(n)."""
+        place = (self.levels.of_call(call), False, self._order(call))
+        return sum(entry[-1].num_rows for entry in self._heap if entry[:3] <= place and not self._is_dead(entry))
 
     @property
     def oldest_at(self) -> float:
@@ -133,6 +155,13 @@ class CallQueue:
         if self._earliest_due is None:
             self._earliest_due = min(map(self._due, self), default=math.inf)
         return self._earliest_due
+
+    def _check_none_lost(self) -> None:
+        """Raise RuntimeError once where the heap is empty and calls should be there."""
+        if self._num:
+            lost, self._num, self._num_items = self._num, 0, 0
+            self._num_items_at = [0] * len(self._num_items_at)
+            raise RuntimeError(f"{lost} calls in the queue were ended without the queue being told")
 
     def _insert(self, call: Call, *, late: bool) -> None:
         self._num_pushed += 1

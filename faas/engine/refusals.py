@@ -24,13 +24,17 @@ def queue_full(num_queued: int, clears_in_s: float) -> QueueFull:
     return QueueFull(text, _retry_after_s(clears_in_s))
 
 
-def unmeetable(takes_s: float, left_s: float) -> DeadlineUnmeetable:
-    """Return what a call gets whose answer would take `takes_s` and is due in `left_s`."""
+def unmeetable(takes_s: float, left_s: float, clears_in_s: float, *, own: bool) -> DeadlineUnmeetable:
+    """Return what a call gets whose answer would take `takes_s` and is due in `left_s`.
+
+    `own`: it is the time that the caller or `timeout_s` allows that is too short, and not the function's promise.
+    """
+    limit, remedy = ("the time allowed for the call", "allow more") if own else ("slo_ms", "raise slo_ms")
     text = (
-        f"the answer would take about {takes_s * 1000:.3g} ms and is due in {max(0.0, left_s) * 1000:.3g} ms; "
-        "try again later, or raise slo_ms"
+        f"the answer would take about {takes_s * 1000:.3g} ms, and by {limit} it is due in {left_s * 1000:.3g} ms; "
+        f"try again later, or {remedy}"
     )
-    return DeadlineUnmeetable(text, _retry_after_s(takes_s - left_s))
+    return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
 
 
 def promise_missed(call: Call, now: float, clears_in_s: float) -> DeadlineUnmeetable:

@@ -7,52 +7,73 @@ import math
 import sys
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from faas.clock import Clock, monotonic
+from faas.engine import edf
 from faas.engine.outcomes import presentable
 
 _T = TypeVar("_T")
+Turn = Callable[[float], float]
+"""Says, of one who asked at the moment given, by which moment its turn should come. Asked whenever one is free."""
 
 
 class Lease:
-    """The right to run one batch at a time; first come, first served. Belongs to the event loop's thread.
+    """The right to run one batch at a time. Belongs to the event loop's thread.
 
-    An engine that runs one batch and asks again stands behind the others, so engines take turns.
+    Who should have had it first gets it. An engine without a promise has no moment of its own: it counts as one whose
+    turn should come `edf.PATIENCE_S` after it asked. Among such engines it is first come, first served; who runs one
+    batch and asks again stands behind the others, so they take turns.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = monotonic) -> None:
+        self._clock = clock
         self._held = False
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: list[_Request] = []
 
     @property
     def held(self) -> bool:
         """Whether somebody has it."""
         return self._held
 
-    def request(self, granted: Callable[[], None]) -> None:
-        """Call `granted()` once the right is the caller's: at once if it is free."""
+    def request(self, granted: Callable[[], None], turn: Turn | None = None) -> None:
+        """Call `granted()` once the right is the caller's: at once if it is free. `turn` must not raise."""
         if self._held:
-            self._waiting.append(granted)
+            self._waiting.append(_Request(granted, turn, self._clock()))
         else:
             self._held = True
             granted()
 
     def withdraw(self, granted: Callable[[], None]) -> bool:
         """Ask no longer. False if the request was not waiting."""
-        if granted not in self._waiting:
-            return False
-        self._waiting.remove(granted)
-        return True
+        found = [request for request in self._waiting if request.granted is granted]
+        for request in found:
+            self._waiting.remove(request)
+        return bool(found)
 
     def release(self) -> None:
-        """Give the right up; who has waited longest gets it."""
-        if self._waiting:
-            self._waiting.popleft()()
-        else:
+        """Give the right up; whose turn should come first gets it."""
+        waiting = self._waiting
+        if not waiting:
             self._held = False
+        elif len(waiting) == 1:
+            waiting.pop().granted()
+        else:
+            first = min(waiting, key=_moment)
+            waiting.remove(first)
+            first.granted()
+
+
+class _Request(NamedTuple):
+    granted: Callable[[], None]
+    turn: Turn | None
+    asked_at: float
+
+
+def _moment(request: _Request) -> float:
+    return edf.turn(None, request.asked_at) if request.turn is None else request.turn(request.asked_at)
 
 
 class ModelThread:
@@ -70,10 +91,27 @@ class ModelThread:
         self._patience_s = math.inf
         self._on_stuck: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._others: list[ModelThread] = []
+
+    def team(self, num: int) -> list[ModelThread]:
+        """Return this thread and others, `num` in all, for as many batches at once. They are watched and closed with it."""
+        while len(self._others) + 1 < num:
+            other = ModelThread(f"{self.name} {len(self._others) + 2}")
+            if self._on_stuck is not None:
+                other.watch(self._patience_s, self._on_stuck)
+            self._others.append(other)
+        return [self, *self._others[: num - 1]]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch runs, or something else that holds the lease, on it or on another of its team."""
+        return self.lease.held or any(other.is_busy for other in self._others)
 
     def watch(self, patience_s: float, on_stuck: Callable[[], None]) -> None:
-        """Call back, once, when a batch that nobody waits for any more has run for `patience_s`."""
+        """Call back when a batch that nobody waits for any more has run for `patience_s`; once for each thread."""
         self._patience_s, self._on_stuck = patience_s, on_stuck
+        for other in self._others:
+            other.watch(patience_s, on_stuck)
 
     @property
     def is_watched(self) -> bool:
@@ -148,21 +186,25 @@ class ModelThread:
         return await future
 
     def stack(self) -> str:
-        """Return what the thread is doing at this moment, as a traceback's text; empty when it never started."""
+        """Return what the threads are doing at this moment, as a traceback's text; empty when they never started."""
         frame = sys._current_frames().get(self._thread.ident or 0) if self._thread is not None else None
-        return "".join(traceback.format_stack(frame)) if frame is not None else ""
+        own = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        return own + "".join(other.stack() for other in self._others)
 
     async def close(self, wait_s: float = 1.0) -> bool:
         """Wait for the thread to end after its jobs, for `wait_s` at most.
 
-        Returns False if it is still busy; it is then left behind, and ends with the process.
+        Returns False if it, or another of its team, is still busy; that one is then left behind, and ends with the
+        process.
         """
         self._closed = True
-        thread = self._thread
-        if thread is None or not thread.is_alive():
-            return True
-        self._jobs.put(None)
-        return await asyncio.to_thread(_join, thread, wait_s)
+        all_ended = True
+        if self._thread is not None and self._thread.is_alive():
+            self._jobs.put(None)
+            all_ended = await asyncio.to_thread(_join, self._thread, wait_s)
+        for other in self._others:
+            all_ended &= await other.close(wait_s)
+        return all_ended
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -6,11 +6,12 @@ import threading
 
 import pytest
 
+from faas.engine.edf import PATIENCE_S
 from faas.engine.thread import Lease, ModelThread
 from faas.errors import HandlerError
 
 from .conftest import Run
-from .rig import LONG_S, Gate
+from .rig import LONG_S, FakeClock, Gate
 
 
 def test_the_lease_is_first_come_first_served() -> None:
@@ -25,6 +26,30 @@ def test_the_lease_is_first_come_first_served() -> None:
     assert order == ["a", "b", "c", "a again"]
     lease.release()
     assert not lease.held
+
+
+def test_the_lease_goes_to_the_one_whose_turn_should_come_first() -> None:
+    clock = FakeClock()
+    lease, order = Lease(clock), list[str]()
+    turns = {"late": 107.0, "soon": 103.0, "middle": 105.0}
+    lease.request(lambda: order.append("first"))
+    for name, moment in turns.items():
+        lease.request(functools.partial(order.append, name), lambda asked_at, moment=moment: moment)
+    for _ in turns:
+        lease.release()
+    assert order == ["first", "soon", "middle", "late"]
+
+
+def test_who_has_no_promise_waits_for_its_patience_and_no_longer() -> None:
+    clock = FakeClock()
+    lease, order = Lease(clock), list[str]()
+    lease.request(lambda: order.append("first"))
+    lease.request(lambda: order.append("patient"))
+    for _ in range(100):  # others whose next batch is always due within 10 ms
+        lease.request(lambda: order.append("urgent"), lambda asked_at: asked_at + 0.010)
+        clock.now += 0.030
+        lease.release()
+    assert order.index("patient") * 0.030 == pytest.approx(PATIENCE_S, abs=0.050)
 
 
 def test_a_request_may_be_withdrawn() -> None:

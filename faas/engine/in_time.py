@@ -1,0 +1,120 @@
+"""When to run how many where an answer is promised within a time: `edf`, asked about a queue and a latency model. Pure.
+
+Who is given up and how many run together is a matter of deadlines. Whether to wait for more, where nobody's deadline
+is at stake, is left to the rule that holds without a promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from faas.engine import edf
+from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
+
+
+class Item(Protocol):
+    """What is asked of a call that waits."""
+
+    num_rows: int
+    queued_at: float
+
+
+class Waiting(Protocol):
+    """What is asked of a queue."""
+
+    def __len__(self) -> int:
+        """Return how many items wait."""
+        ...
+
+    @property
+    def head(self) -> Item | None:
+        """The call that leaves next."""
+        ...
+
+    @property
+    def head_due(self) -> float:
+        """When its answer must be there."""
+        ...
+
+
+class Latency(Protocol):
+    """What is asked of a latency model. A larger size never takes less."""
+
+    @property
+    def is_confident(self) -> bool:
+        """Whether anybody may be refused on its word."""
+        ...
+
+    @property
+    def largest_run(self) -> int:
+        """The largest size that has run."""
+        ...
+
+    def at_most(self, size: int) -> float:
+        """Return the seconds that a batch hardly ever exceeds."""
+        ...
+
+    def largest_within(self, seconds: float, most: int) -> int:
+        """Return the largest size up to `most`, 1 at least, that takes at most `seconds`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """An answer within `slo_s` seconds of its call, in batches of at most `max_batch_size`."""
+
+    slo_s: float
+    max_batch_size: int
+    latency: Latency
+
+    def limits(self) -> edf.Limits:
+        """Return what batches are aimed at.
+
+        A size is not tried before half of it has run: what is known of small batches says little of large ones. While
+        nothing is known for sure only those are given up whose time has passed.
+        """
+        latency = self.latency
+        most = max(1, min(self.max_batch_size, 2 * latency.largest_run))
+        if not latency.is_confident:
+            return edf.Limits(most, most, _no_time)
+        return edf.Limits(latency.largest_within(self.slo_s / 2.0, most), most, latency.at_most)
+
+    def answered_in_s(self, size_ahead: int, size: int) -> float:
+        """Return the seconds in which `size` rows behind `size_ahead` others are answered, from when one can start.
+
+        Batches are taken to be as large as they can be in time, for a call is refused on this.
+        """
+        most = self.latency.largest_within(self.slo_s, self.max_batch_size)
+        return edf.backlog_s(size_ahead + size, most, self.latency.at_most)
+
+
+def plan(waiting: Waiting, promise: Promise, idle_since: float, now: float) -> edf.Batch | None:
+    """Return the batch that should run next; None: the head of the queue, which is not empty, is to be given up.
+
+    `idle_since` is when the last batch of this queue ended.
+    """
+    head = waiting.head
+    assert head is not None
+    first = edf.Head(waiting.head_due, head.num_rows, spared=head.queued_at >= idle_since)
+    return edf.choose(first, len(waiting), promise.limits(), now)
+
+
+def decide(num_waiting: int, planned: edf.Batch | None, otherwise: Callable[[], Decision], now: float) -> Decision:
+    """Decide for an executor that is free, given the `plan`, and what the rule without a promise would decide.
+
+    Where all that waits can run together, that rule may wait for more, until the batch must be begun.
+    """
+    if planned is None:
+        return GIVE_UP
+    if planned.late or planned.size < num_waiting:
+        return Run(planned.size, late=planned.late)
+    decision = otherwise()
+    if not isinstance(decision, WaitUntil):
+        return decision
+    return Run(planned.size) if now >= planned.start_by else WaitUntil(min(decision.moment, planned.start_by))
+
+
+def _no_time(size: int) -> float:
+    return 0.0

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from faas.engine.admission import Admission
+from faas.engine.in_time import Promise
+from faas.engine.latency_model import LatencyModel
+from faas.engine.levels import Levels
+from faas.engine.place import Place
+from faas.engine.policy import Rules
+from faas.engine.queue import CallQueue
+from faas.errors import DeadlineExceeded, DeadlineUnmeetable, QueueFull
+from faas.messages import Call, Context
+from faas.spec import QueuePolicy
+
+NOW = 100.0
+SLO_S = 0.050
+
+
+class Door:
+    """An admission with its queue and one place; its device takes b + 5 ms, and 20 are aimed at."""
+
+    def __init__(self, *, num_levels: int = 1, max_queue: int = 1000, confident: bool = True) -> None:
+        self.latency = LatencyModel()
+        if confident:
+            for size in (1, 8, 20, 45) * 3:
+                self.latency.observe(size, (size + 5) / 1000)
+        rules = Rules(64, 0.0, "now", SLO_S)
+        self.promise = Promise(SLO_S, 64, self.latency)
+        executor: Any = None
+        self.place = Place(executor, lambda place: None)
+        self.queue = CallQueue(self._due, levels=Levels([QueuePolicy()] * num_levels), order=self._due)
+        self.admission = Admission(self.queue, [self.place], rules, max_queue, self.latency)
+
+    def come(self, left_s: float = math.inf, *, priority: int = 0, num_rows: int = 1) -> None:
+        """Let a call in and queue it. Raises what it is refused with."""
+        call = Call({}, Context("r", deadline=NOW + left_s), priority)
+        call.queued_at, call.num_rows = NOW, num_rows
+        num_busy = int(bool(self.place.calls))
+        self.admission.check(call, num_busy, NOW)
+        self.admission.check_in_time(call, self.promise, num_busy, NOW)
+        self.queue.push(call)
+
+    def run(self, num: int, since: float = NOW) -> None:
+        self.place.calls, self.place.since = [Call({}, Context("r")) for _ in range(num)], since
+
+    def num_let_in(self, left_s: float = math.inf, *, priority: int = 0) -> int:
+        for num in range(1000):
+            try:
+                self.come(left_s, priority=priority)
+            except DeadlineUnmeetable:
+                return num
+        return 1000
+
+    def _due(self, call: Call) -> float:
+        return min(call.deadline, call.queued_at + SLO_S)
+
+
+def test_as_many_are_let_in_as_can_be_in_time() -> None:
+    door = Door()
+    door.run(15)  # for another 20 ms, so 30 ms are left for 25
+    assert door.num_let_in() == pytest.approx(25, abs=1)
+
+
+def test_what_has_run_for_a_while_ends_sooner() -> None:
+    door = Door()
+    door.run(15, since=NOW - 0.015)
+    assert door.num_let_in() == pytest.approx(40, abs=1)
+
+
+def test_while_nothing_is_in_hand_and_while_nothing_is_known_everybody_is_let_in() -> None:
+    door = Door()
+    door.come(0.001)
+    with pytest.raises(DeadlineUnmeetable, match="allowed for the call"):
+        door.come(0.001)
+    unsure = Door(confident=False)
+    unsure.run(64)
+    assert unsure.num_let_in(0.001) == 1000
+
+
+def test_rows_are_counted() -> None:
+    door = Door()
+    door.run(15)
+    door.come(num_rows=20)
+    with pytest.raises(DeadlineUnmeetable, match="slo_ms"):
+        door.come(num_rows=10)
+    door.come(num_rows=4)
+
+
+def test_only_those_who_leave_before_it_count_against_a_call() -> None:
+    door = Door()
+    door.run(5)
+    door.num_let_in()
+    door.come(0.018)
+    with pytest.raises(DeadlineUnmeetable):
+        door.come(0.016)
+    levels = Door(num_levels=2)
+    levels.run(5)
+    assert levels.num_let_in(priority=2) > 20
+    levels.come(priority=1)
+
+
+def test_there_is_room_for_a_batch_beside_the_queue_while_nothing_runs() -> None:
+    door = Door(max_queue=2, confident=False)
+    for _ in range(66):
+        door.come()
+    with pytest.raises(QueueFull):
+        door.come()
+    door.run(1)
+    with pytest.raises(QueueFull):
+        door.come()
+
+
+def test_each_is_told_what_it_missed() -> None:
+    door = Door()
+    told = []
+    for came_at, left_s in ((NOW - 1.0, 30.0), (NOW - 0.01, 30.0), (NOW - 0.01, 0.002), (NOW - 1.0, -0.1)):
+        call = Call({}, Context("r", deadline=NOW + left_s))
+        call.queued_at = came_at
+        told.append(door.admission.refusal(call, NOW))
+    assert [type(error) for error in told] == [DeadlineUnmeetable] * 3 + [DeadlineExceeded]
+    assert "waited 1000 ms" in str(told[0])
+    assert "by slo_ms it is due in 40 ms" in str(told[1])
+    assert "by the time allowed for the call it is due in 2 ms" in str(told[2])
