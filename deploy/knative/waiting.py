@@ -8,7 +8,16 @@ from typing import cast
 from deploy.errors import ClusterError, NotReady
 from deploy.knative.gathered import Ended, Gathered
 from deploy.knative.progress import Progress, Trouble, look
-from deploy.knative.resources import PODS, SERVICE_LABEL, SERVICES, USER_CONTAINER, Document, Kind
+from deploy.knative.resources import (
+    PODS,
+    REVISIONS,
+    SERVICE_LABEL,
+    SERVICES,
+    USER_CONTAINER,
+    Document,
+    Kind,
+    condition,
+)
 from deploy.knative.rest import Rest
 from deploy.knative.watching import Changed, Listed, Watch
 
@@ -131,6 +140,8 @@ def _ready(name: str, service: Document, waited_s: float) -> Ready:
 def _not_ready(rest: Rest, namespace: str, name: str, last: Progress, timeout_s: float | None) -> NotReady:
     """The error for a wait that ends at `timeout_s`, or before it (None) because the service has failed."""
     trouble = last.trouble or _slow(last)
+    if trouble.pod is None and last.revision is not None:
+        trouble = _of_revision(rest, namespace, last.revision) or trouble
     reason = trouble.reason if last.trouble is not None else "Timeout"
     log = [] if trouble.pod is None or last.stage == "scheduling" else _last_lines(rest, namespace, trouble)
     what = "failed" if timeout_s is None else f"is not ready after {timeout_s:g} s"
@@ -140,6 +151,18 @@ def _not_ready(rest: Rest, namespace: str, name: str, last: Progress, timeout_s:
     said = ": ".join(part for part in (trouble.reason, trouble.message) if part)
     message = f"service {name}{revision} {what}{pod}: {said}; see more with: {see}"
     return NotReady(message, reason=reason, pod=trouble.pod, log=log)
+
+
+def _of_revision(rest: Rest, namespace: str, revision: str) -> Trouble | None:
+    """What the revision itself says is wrong: the service only says that its revision failed."""
+    try:
+        found = rest.get(REVISIONS.path(namespace, revision))
+    except ClusterError:
+        return None
+    for kind in ("ResourcesAvailable", "ContainerHealthy", "Ready"):
+        if (said := condition(found, kind)).get("status") == "False":
+            return Trouble(said.get("reason") or "Failed", said.get("message") or f"{kind} is False")
+    return None
 
 
 def _slow(last: Progress) -> Trouble:

@@ -285,7 +285,7 @@ def test_yaml_without_the_library_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_importing_the_package_loads_no_client_and_no_framework() -> None:
     program = (
-        "import sys, deploy, deploy.manifest, deploy.advice\n"
+        "import sys, deploy, deploy.manifest, deploy.advice, deploy.doctor, deploy.knative\n"
         "print(sorted({'yaml', 'kubernetes', 'faas', 'snapshot', 'warmpool', 'loadgen'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -64,6 +64,7 @@ class State:
     max_timeout_s: int = 600
     apis: tuple[str, ...] = _DISCOVERED
     bookmark_every_s: float = 60.0
+    num_logs_to_cut: int = 0  # streams of logs that end early, as when a kubelet restarts
     logs: dict[str, list[str]] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)
 

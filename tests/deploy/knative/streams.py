@@ -65,6 +65,9 @@ async def log(state: "State", call: "Call", send: Send, stopping: asyncio.Event)
             text = line if query.get("timestamps") == "true" else line.partition(" ")[2]
             await send_part(send, text + "\n")
         begin = len(lines)
+        if state.num_logs_to_cut:
+            state.num_logs_to_cut -= 1
+            break
         gone = state.store.get("pods", call.namespace or "", pod) is None
         if query.get("follow") != "true" or gone or stopping.is_set():
             break

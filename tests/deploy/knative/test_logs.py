@@ -1,6 +1,6 @@
 """The logs of all pods of a service, as they are and as they go on."""
 
-from typing import Any
+import threading
 
 from deploy.knative import Cluster
 from deploy.knative.logs import LogLine
@@ -54,22 +54,24 @@ def test_following_brings_new_lines_and_new_pods(api: ApiServer, cluster: Cluste
 
 def test_a_log_that_breaks_off_is_read_on_without_a_line_twice(api: ApiServer, cluster: Cluster) -> None:
     deployed(cluster, "1")
-    broken: list[int] = []
-
-    def cut(call: Any) -> list[Any] | None:
-        """The first stream ends before it brings anything, as a restart of the kubelet would have it."""
-        if call.resource == "pods/log" and not broken:
-            broken.append(1)
-            return []
-        return None
-
-    api.do(lambda state: state.faults.append(cut))
+    api.do(lambda state: setattr(state, "num_logs_to_cut", 1))
     lines = cluster.follow_logs("hello", timeout_s=30)
     assert next(lines).text == "loading hello-00001"
     say(api, FIRST, "two")
     assert next(lines).text == "two"
     lines.close()  # type: ignore[attr-defined]
-    assert broken
+    assert len(api.called("get", "pods/log")) == 2
+
+
+def test_of_pods_that_start_meanwhile_no_line_is_left_out(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    lines = cluster.follow_logs("hello", tail=0, timeout_s=30)
+    revisions: list[str] = []
+    thread = threading.Thread(target=lambda: revisions.extend(deployed(cluster, "2")))
+    thread.start()
+    assert texts([next(lines)]) == [(SECOND, "loading hello-00002")]
+    thread.join(timeout=20)
+    lines.close()  # type: ignore[attr-defined]
 
 
 def test_a_pod_that_goes_leaves_and_the_rest_is_read_on(api: ApiServer, cluster: Cluster) -> None:

@@ -49,7 +49,7 @@ def test_a_change_is_awaited_and_not_the_readiness_before_it(api: ApiServer, clu
         ("crash", "CrashLoopBackOff", ("pod hello-00001-deployment-x1", "exit code 1", "1 restarts")),
         ("out of memory", "OOMKilled", ("exit code 137", "raise resources.memory")),
         ("no image", "ImagePullBackOff", ("Back-off pulling image", IMAGE)),
-        ("over quota", "RevisionFailed", ("exceeded quota: team", "faas describe hello")),
+        ("over quota", "FailedCreate", ("exceeded quota: team", "faas describe hello")),
     ],
 )
 def test_a_failure_is_told_by_its_reason(
