@@ -126,6 +126,9 @@ def test_limits_follow_the_batching_and_the_kind():
     assert three(SumOf) == (4, 8, 80)
     assert three(set_by_hand) == (4, 16, 7)
     assert three(double.with_options(scaling=Scaling(max_inputs=1))) == (1, 1, 10)
+    three_at_once = Batching(max_batch_size=8, instances=3)
+    assert three(set_by_hand.with_options(batching=three_at_once)) == (4, 32, 7)
+    assert three(set_by_hand.with_options(batching=three_at_once, scaling=Scaling())) == (24, 32, 7)
 
 
 def test_options_make_another_function_and_leave_the_first():

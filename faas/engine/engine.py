@@ -20,6 +20,10 @@ from faas.messages import Call
 from faas.spec import Batching
 
 
+MakeLatency = Callable[[str, Callable[[int], int]], LatencyModel]
+"""Makes the latency model of a batcher, given which of its engine's it is and what sizes are padded up to."""
+
+
 class Engine(Protocol):
     """Takes calls for one endpoint of a handler, and gives each exactly one outcome. Belongs to the event loop.
 
@@ -34,6 +38,7 @@ class Engine(Protocol):
             QueueFull: there is no room; says when there may be.
             DeadlineUnmeetable: the function's promise could not be kept for it.
             Unavailable: the engine is draining.
+            BadInput: the call can be part of no batch: its rows or its length do not suit, its sequence has not begun.
         """
         ...
 
@@ -81,12 +86,13 @@ def make_engine(
     clock: Clock = monotonic,
     observer: Observer | None = None,
     batchers: list[Batcher] | None = None,
+    make_latency: MakeLatency | None = None,
 ) -> Engine:
     """Return the engine for one endpoint.
 
     `max_inputs` bounds what an `async def` without batching computes at once; everything else computes one batch at a
     time, or as many as the batching has instances. `max_queue` bounds what waits beyond that. The batchers that are in
-    it are added to `batchers`.
+    it are added to `batchers`. `make_latency` makes the latency models of those that promise anything.
 
     Raises:
         ValueError: `work` is batched and there is no batching, or the other way round.
@@ -101,17 +107,20 @@ def make_engine(
         num_places = batching.instances
     leases = [Lease() for _ in range(num_places)] if work.on_loop else []
 
-    def make_inmost() -> Batcher:
+    def make_inmost(label: str = "") -> Batcher:
         executors: list[Executor] = [OnLoop(work, shape, clock, lease) for lease in leases]
         if not work.on_loop:
             executors = [OnThread(work, shape, one, clock) for one in thread.team(num_places)]
+        latency = None
+        if batching is not None and batching.slo_ms is not None:
+            latency = LatencyModel(shape.padded) if make_latency is None else make_latency(label, shape.padded)
         made = Batcher(
             executors,
             Rules.of(batching),
             max_queue,
             levels=Levels.of(batching),
             form=None if work.form.joins_all else work.form.key,
-            latency=LatencyModel(shape.padded) if batching is not None and batching.slo_ms is not None else None,
+            latency=latency,
             clock=clock,
             observer=observer,
         )
@@ -123,7 +132,7 @@ def make_engine(
 
 
 def _wrapped(
-    make_inmost: Callable[[], Batcher], work: Work, batching: Batching, max_queue: int, clock: Clock
+    make_inmost: Callable[[str], Batcher], work: Work, batching: Batching, max_queue: int, clock: Clock
 ) -> Engine:
     """Return the engine of a batching: what it asks for stands around the inmost one, and is imported for it alone."""
     if batching.buckets:
@@ -132,9 +141,9 @@ def _wrapped(
 
         assert isinstance(work.form, Ragged)
         most = max_queue + batching.instances * batching.max_batch_size
-        engine: Engine = Bucketed({bucket: make_inmost() for bucket in batching.buckets}, work.form, most)
+        engine: Engine = Bucketed({bucket: make_inmost(str(bucket)) for bucket in batching.buckets}, work.form, most)
     else:
-        engine = inmost = make_inmost()
+        engine = inmost = make_inmost("")
     if batching.rows:
         from faas.engine.rows import Rows
         from faas.engine.splitting import Splitting
