@@ -63,7 +63,9 @@ class Runtime:
         self.thread = ModelThread(f"model {function.name}")
         self.engines: dict[str, Engine] = {}
         self.metrics = _metrics(function, version, clock)
-        shared = Shared(function, self.thread, clock, self.metrics)
+        shared = Shared.of(function, self.thread, clock, self.metrics)
+        self.metrics.cache, self.metrics.selector = shared.cache, shared.selector
+        self.learner = None if shared.selector is None else shared.selector.learner
         self._servable = Servable(handler, shared, version)
         self.versions = None if supply is None else _keeper(supply, shared, self._version_moved)
         self._state: State = "starting"
@@ -168,7 +170,7 @@ class Runtime:
         if self.versions is not None:
             await self.versions.close()
         await asyncio.gather(*(engine.close() for engine in self.engines.values()))
-        if not self.thread.lease.held:
+        if not self.thread.is_busy:
             for handler in self._handlers:
                 await self._tear_down(handler)
             await self.thread.close()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from faas import cacheable
 from faas.clock import Clock
+from faas.engine.batcher import Batcher
 from faas.engine.engine import Engine, make_engine
 from faas.engine.forms import work_of
 from faas.engine.observer import Observer
@@ -12,15 +15,42 @@ from faas.engine.thread import ModelThread
 from faas.function import Endpoint, Function
 from faas.handler import Handler
 
+if TYPE_CHECKING:
+    from faas.engine.cached import Computation
+    from faas.engine.clock_cache import ClockCache
+    from faas.engine.selection.assembly import Selector
+
 
 @dataclass(frozen=True)
 class Shared:
-    """What all engines of an instance share: those of its endpoints, and of each version of its state."""
+    """What all engines of an instance share: those of its endpoints, and of each version of its state.
+
+    `cache` is there where answers are kept, `selector` where there are variants.
+    """
 
     function: Function
     thread: ModelThread
     clock: Clock
     observer: Observer | None = None
+    cache: ClockCache[Computation] | None = None
+    selector: Selector | None = None
+
+    @classmethod
+    def of(cls, function: Function, thread: ModelThread, clock: Clock, observer: Observer | None = None) -> Shared:
+        """Return what the engines of one instance of `function` share. What it does not ask for is not imported."""
+        spec = function.spec
+        cache: ClockCache[Computation] | None = None
+        selector: Selector | None = None
+        if spec.cache is not None:
+            from faas.engine.clock_cache import ClockCache
+
+            cache = ClockCache(spec.cache.num_bytes)
+        if spec.selection is not None:
+            from faas.engine.selection.assembly import Selector
+
+            variants = next(each.variants for each in function.endpoints if each.variants)
+            selector = Selector(function, spec.selection, variants, clock)
+        return cls(function, thread, clock, observer, cache, selector)
 
 
 def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: str) -> Engine:
@@ -28,6 +58,20 @@ def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: s
 
     What a function does not ask for is not there: each engine around the inmost one is put around it here.
     """
+    if shared.selector is None or not endpoint.variants:
+        return _kept(_computed(handler, endpoint, shared, []), endpoint, shared, version)
+    from faas.engine.selection.several import Candidate
+
+    candidates, batchers = [], list[Batcher]()
+    for each in endpoint.each:
+        if each.method in shared.selector.names:
+            engine = _kept(_computed(handler, each, shared, batchers), each, shared, version)
+            candidates.append(Candidate(each.method, engine))
+    return shared.selector.engine(candidates, batchers)
+
+
+def _computed(handler: Handler, endpoint: Endpoint, shared: Shared, batchers: list[Batcher]) -> Engine:
+    """Return the engine that calls the handler; the batchers in it are added to `batchers`."""
     function = shared.function
     return make_engine(
         work_of(handler, endpoint),
@@ -37,4 +81,16 @@ def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: s
         thread=shared.thread,
         clock=shared.clock,
         observer=shared.observer,
+        batchers=batchers,
+    )
+
+
+def _kept(engine: Engine, endpoint: Endpoint, shared: Shared, version: str) -> Engine:
+    """Return an engine that keeps the answers of `engine`, where the function wants that and it can be done."""
+    if shared.cache is None or cacheable.reason_against(endpoint.signature) is not None:
+        return engine
+    from faas.engine.cached import Cached
+
+    return Cached(
+        engine, shared.cache, (shared.function.name, version, endpoint.path, endpoint.method), clock=shared.clock
     )

@@ -41,11 +41,12 @@ class Servable:
         function = self._shared.function
         examples, main = function.spec.warmup or (), function.main
         inputs = [_example(main, number, example) for number, example in enumerate(examples)]
-        if main.signature.batched:
-            await asyncio.gather(*(self._warm(main, one) for one in inputs))
-        else:
-            for one in inputs:
-                await self._warm(main, one)
+        for engine in _computing(self.engines[main.path]):
+            if main.signature.batched:
+                await asyncio.gather(*(self._warm(engine, one) for one in inputs))
+            else:
+                for one in inputs:
+                    await self._warm(engine, one)
 
     @property
     def num_queued(self) -> int:
@@ -60,14 +61,20 @@ class Servable:
         """End the engines at once."""
         await asyncio.gather(*(engine.close() for engine in self.engines.values()))
 
-    async def _warm(self, endpoint: Endpoint, kwargs: dict[str, Any]) -> None:
+    async def _warm(self, engine: Engine, kwargs: dict[str, Any]) -> None:
         call = Call(kwargs, Context("warmup", model_version=self.version, clock=self._shared.clock))
-        self.engines[endpoint.path].submit(call)
+        engine.submit(call)
         try:
             async for _ in call.events():
                 pass
         finally:
             call.leave()
+
+
+def _computing(engine: Engine) -> list[Engine]:
+    """Return the engines that compute: those within one that chooses among them, or keeps their answers."""
+    within: tuple[Engine, ...] | None = getattr(engine, "within", None)
+    return [engine] if within is None else [found for each in within for found in _computing(each)]
 
 
 def _example(endpoint: Endpoint, number: int, example: Any) -> dict[str, Any]:

@@ -43,6 +43,10 @@ def build(runtime: Runtime, admin: Admin | None = None) -> ASGIApp:
     posts: dict[str, ASGIApp] = {e.path: kind(runtime, e, ids, watches) for e in runtime.function.endpoints}
     if "/" in posts:
         posts.setdefault("/predict", posts["/"])
+    if runtime.learner is not None:
+        from faas.server.feedback import TakeFeedback  # nothing to a function that does not learn
+
+        posts["/feedback"] = TakeFeedback(runtime.learner, ids)
     others = probes.Other(("POST", "OPTIONS"), ids)
     openapi = cache(partial(docs.openapi, runtime.function, runtime.version))
     pages = probes.pages(runtime, ids, openapi, page.PAGE) | dict.fromkeys(posts, others)

@@ -62,7 +62,10 @@ class Invoke:
         self._streams = endpoint.signature.streams
         # No engine reports the batches of such an endpoint.
         self._is_batch_of_one = endpoint.signature.kind.startswith("async") and not endpoint.signature.batched
-        self._wants_context = endpoint.signature.context is not None
+        selection = runtime.function.spec.selection
+        self._wants_headers = endpoint.signature.context is not None or (
+            selection is not None and selection.context is not None
+        )
         self._limit = calls.max_payload_bytes
         self._timeout_s = calls.timeout_s
         self._version = (b"x-model-version", runtime.version.encode("latin-1", "replace"))
@@ -112,7 +115,7 @@ class Invoke:
         headers = asked.headers
         context = Context(
             asked.request_id.decode(),
-            stated.Headers(headers) if self._wants_context else NO_HEADERS,
+            stated.Headers(headers) if self._wants_headers else NO_HEADERS,
             deadline=asked.arrived_at + self._timeout_s,
             model_version=self._runtime.version,
             clock=self._clock,
@@ -167,6 +170,8 @@ class Invoke:
     def _cost(self, call: Call | None, asked: Asked) -> list[Pair]:
         """Return the headers that say who answered, and what it cost where anything was computed."""
         said = [(b"x-instance-id", self._runtime.instance_id.encode("latin-1", "replace")), self._version]
+        if call is not None and call.notes is not None:
+            said += stated.noted(call.notes)
         if call is None or not call.started_at:
             said.append(_WARM)
             return said
@@ -186,7 +191,7 @@ class Invoke:
         now = self._clock()
         if call is not None and status == 200:
             self._metrics.answered(call, arrived_at, now)
-            if self._is_batch_of_one:
+            if self._is_batch_of_one and call.started_at:
                 self._metrics.batch_size.observe(1)
             self._runtime.answered()
         else:
