@@ -12,9 +12,10 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 import uvloop
@@ -24,9 +25,8 @@ from faas import settings
 from faas.bundle import reading
 from faas.bundle.fetching import fetch
 from faas.bundle.manifest import MANIFEST, Bundle
-from faas.bundle.prepared import prepared
+from faas.bundle.prepared import known
 from faas.errors import StartFailed
-from faas.preparation import Preparation
 from faas.revision import Loaded, Revision
 from faas.server.porter import Porter
 from faas.settings import Settings
@@ -39,8 +39,12 @@ _ID_LENGTH: Final = 8
 logger = logging.getLogger(__name__)
 
 
-def serve(address: str, listen: socket.socket, *, keep_alive_s: float) -> int:
+def serve(
+    address: str, listen: socket.socket, *, keep_alive_s: float, otherwise: Callable[[tuple[str, ...]], NoReturn]
+) -> int:
     """Serve the bundle at an address on a listening socket until told to stop. Returns the exit code.
+
+    Where the bundle requires what is not installed, `otherwise` is called with all that it requires.
 
     Raises:
         BundleError: it cannot be loaded.
@@ -53,11 +57,19 @@ def serve(address: str, listen: socket.socket, *, keep_alive_s: float) -> int:
         signal.signal(signum, _end)  # nothing has begun yet; and as the first process of a container nobody else would
     with Porter(listen):
         folder = fetch(address, found.bundles)
-        bundle = reading.read(folder)
+        bundle = reading.read(folder, here=False)
+        if bundle.requirements and _unmet(bundle.requirements):
+            otherwise(bundle.requirements)
         loaded = Loaded(_revision(folder, bundle, found), keep_alive_s)
     phases = {"import": time.monotonic() - begun}
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(loaded, listen, phases, found))
+
+
+def _unmet(needed: tuple[str, ...]) -> list[str]:
+    from faas import requirements  # slow to import, and nothing to a bundle without any
+
+    return requirements.unmet(needed)
 
 
 def _end(signum: int, frame: FrameType | None) -> None:
@@ -86,21 +98,19 @@ async def _serve(loaded: Loaded, listen: socket.socket, phases: dict[str, float]
 
 def _revision(folder: Path, bundle: Bundle, found: Settings) -> Revision:
     """Return what the bundle's function runs as here: with a frozen state where there is one."""
-    known = prepared(folder, bundle)
+    ready = known(folder, bundle)
     target = f"{folder / MANIFEST}:{bundle.name}"
     made = Revision(id=bundle.digest[:_ID_LENGTH], target=target, function=bundle.name)
-    if isinstance(known, Preparation):
+    if ready is not None:
         made = Revision(
-            id=known.revision,
+            id=ready.revision,
             target=target,
             function=bundle.name,
-            snapshot=known.snapshot,
-            digest=known.digest,
-            env=known.description.env,
-            later=known.later,
+            snapshot=ready.snapshot,
+            digest=ready.digest,
+            env=ready.description.env,
+            later=ready.later,
         )
-    elif known is not None:
-        logger.warning("what the bundle of %s knows of its state is of no use here: %s", bundle.name, known)
     place, why = _snapshot(bundle, made, found)
     if place is None and found.snapshot_uri is None:
         logger.info("setup() runs: %s", why)

@@ -11,16 +11,18 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from blake3 import blake3
 
-from faas.environments import Environment
 from faas.errors import SettingError, TargetError
 from faas.function import Function
 from faas.names import is_label
 from faas.spec import KeepAliveMode
+
+if TYPE_CHECKING:
+    from faas.environments import Environment
 
 FORMAT = 1
 
@@ -205,10 +207,10 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _place(self) -> Path | None:
         """Where its packages are installed, None where they are so beside this framework."""
-        return None if self.interpreter is None else Environment.of_python(self.interpreter).site_packages
+        return None if self.interpreter is None else _environment(self.interpreter).site_packages
 
     def _unmade(self) -> str | None:
-        if self.interpreter is None or Environment.of_python(self.interpreter).is_made:
+        if self.interpreter is None or _environment(self.interpreter).is_made:
             return None
         return f"the environment of {self.interpreter} is gone"
 
@@ -216,6 +218,12 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         if self.snapshot is None or self.snapshot.startswith("s3://"):
             return None
         return _unusable(Path(self.snapshot))
+
+
+def _environment(python: str) -> Environment:
+    from faas.environments import Environment  # slow to import, and nothing to a function without one
+
+    return Environment.of_python(python)
 
 
 def _unusable(folder: Path) -> str | None:

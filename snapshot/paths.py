@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 ROOT = "state"
 _MAX_OBJECTS = 1_000_000
-_ATOMS = (str, bytes, int, float, complex, bool, type(None), type)
+_VALUES = (str, bytes, int, float, complex, bool, type(None))
+_ATOMS = (*_VALUES, type)
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
@@ -122,7 +123,7 @@ class Blame:
         self._seen[id(one)] = one
         own_fault = True
         for step, part in self._parts(one):
-            if isinstance(part, _ATOMS) or not (failed := self._attempt(part)):
+            if isinstance(part, _VALUES) or not (failed := self._attempt(part)):
                 continue
             own_fault = False
             if id(part) not in self._seen and (found := self._find((*path, step), part, failed)):

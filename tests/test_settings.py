@@ -32,3 +32,12 @@ def test_the_grace_before_zero():
     assert settings.read({"FAAS_SCALE_TO_ZERO_GRACE_S": "30"}).scale_to_zero_grace_s == 30.0
     with pytest.raises(SettingError, match="FAAS_SCALE_TO_ZERO_GRACE_S='-1'"):
         settings.read({"FAAS_SCALE_TO_ZERO_GRACE_S": "-1"})
+
+
+def test_what_a_container_is_told():
+    assert settings.read({}).bundle is None
+    assert settings.read({"FAAS_BUNDLE": "s3://bucket/embed "}).bundle == "s3://bucket/embed"
+    assert settings.read({"PORT": "8012"}).port == 8012
+    assert settings.read({"PORT": "tcp://10.0.0.1:80"}).port is None
+    assert settings.read({}).lame_duck_s is None
+    assert settings.read({"FAAS_LAME_DUCK_S": "0"}).lame_duck_s == 0.0

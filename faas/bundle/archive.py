@@ -20,7 +20,6 @@ from faas.bundle import reading
 from faas.bundle.errors import BadBundle
 from faas.bundle.manifest import MANIFEST, MAX_MANIFEST_BYTES, Bundle, decode
 
-SUFFIX: Final = ".tar"
 _STAGING: Final = ".staging-"
 
 

@@ -13,7 +13,6 @@ from faas.bundle.errors import Unbundleable
 from snapshot import paths
 from snapshot.paths import Trail
 
-_HIDDEN: Final = ("<state>", "function", "globals", "attributes")
 _VARIABLES: Final = {"global": "the global", "closure": "the closure variable", "default": "the default value"}
 _REMEDIES: Final = (
     (r"lock|Condition|Semaphore|Event|queue|local", "make it in setup(), in each instance"),
@@ -39,11 +38,14 @@ def unbundleable(what: object, error: BaseException, has_file: Callable[[str], b
         reduced = ByValue(io.BytesIO(), has_file).reducer_override(one)
         return one.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if reduced is NotImplemented else reduced
 
+    if isinstance(error, Unbundleable) and error.variable is not None:
+        return error
     found = paths.Blame(attempt, take_apart).find(what)
     trail, reason = found or ((), error)
     variable = spelled(trail)
     if isinstance(reason, Unbundleable):
-        return Unbundleable(f"{variable}: {reason.problem}" if variable else reason.problem, reason.remedy, variable)
+        problem = reason.problem.replace("something", variable, 1) if variable else reason.problem
+        return Unbundleable(problem, reason.remedy, reason.variable or variable)
     said = str(reason) or type(reason).__name__
     remedy = next((then for pattern, then in _REMEDIES if re.search(pattern, said)), _OTHERWISE)
     return Unbundleable(f"{variable or 'something that it holds'} cannot travel: {said}", remedy, variable)
@@ -51,17 +53,19 @@ def unbundleable(what: object, error: BaseException, has_file: Callable[[str], b
 
 def spelled(trail: Trail) -> str | None:
     """Return the variable at the end of a trail: from the last name that stands in code."""
-    text = ""
+    text, is_global = "", False
     for step in trail:
         key = str(step.key)
         kind, _, name = key.strip("<>").partition(" ")
-        if key.startswith("<") and kind in _VARIABLES:
-            text = f"{_VARIABLES[kind]} {name}"
-        elif key in _HIDDEN and not text or key.startswith("<"):
-            continue
+        if is_global:
+            text, is_global = f"the global {key}", False
+        elif key == "globals":
+            is_global = True
+        elif key.startswith("<"):
+            text = f"{_VARIABLES[kind]} {name}" if kind in _VARIABLES else text
         elif text:
             text += f".{key}" if step.is_attribute else f"[{step.key!r}]"
-        else:
+        elif key != "function":
             text = f"the attribute {key}"
     return text or None
 

@@ -35,9 +35,20 @@ from faas.spec import FunctionSpec
 MAX_VALUE_BYTES: Final = 8 << 20
 """The largest array, tensor or text that travels by value: what is larger is state, and belongs into a snapshot."""
 
+_MADE_BY_PYTHON: Final = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE, of classes that are made while a program runs."""
 _SETTINGS: Final = tuple(FunctionSpec.__dataclass_fields__)
+_CACHE_OF_MSGSPEC: Final = "__msgspec_cache__"
+_STRUCT_FIELD: Final = type(msgspec.field())
 _LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
 _STRUCT_META: Final = type(msgspec.Struct)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Set:
+    """Stands for a set, whose order is another in each process."""
+
+    content: set[Any] | frozenset[Any]
 
 
 class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -57,6 +68,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.made: dict[str, None] = {}
         self._files: dict[str, str] = {}
         self._namespaces: dict[int, str] = {}
+        self._sets: dict[int, _Set] = {}
         self._has_file = has_file
 
     @property
@@ -64,18 +76,18 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         """The files that code was compiled from: as Python named them -> as they are named in the bundle."""
         return self._files
 
-    def persistent_id(self, one: Any) -> None:
-        """Called by pickle for every object: refuse what is too large, note where it comes from."""
+    def persistent_id(self, one: Any) -> _Set | None:
+        """Called by pickle for every object: refuse what is too large, note where it comes from, put sets in order."""
         kind = type(one)
+        if kind is set or kind is frozenset:
+            return self._sets.setdefault(id(one), _Set(one))
         self.modules.add(str(kind.__module__))
         if isinstance(one, type | FunctionType):
             self.modules.add(str(one.__module__))
-        size = _size(one)
-        if size > MAX_VALUE_BYTES:
-            raise Unbundleable(
-                f"{type(one).__name__} of {size / 1e6:.1f} MB would travel in the code",
-                "load it in setup(), so that the snapshot holds it, or from a file that travels: include=",
-            )
+        elif kind is ModuleType:
+            self.modules.add(str(vars(one)["__name__"]))
+        _refuse_large(one)
+        return None
 
     def reducer_override(self, one: Any) -> Any:
         """Called by pickle for what is no plain value: how the object is taken apart."""
@@ -83,7 +95,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return self._function_of_ours(one)
         if isinstance(one, FunctionType):
             return NotImplemented if self._goes_by_name(one) else self._function(one)
-        if isinstance(one, type) and not self._goes_by_name(one):
+        if isinstance(one, type) and one.__flags__ & _MADE_BY_PYTHON and not self._goes_by_name(one):
             return self._class(one)
         if isinstance(one, ModuleType) and not self._has_file(one.__name__):
             return self._module(one)
@@ -100,7 +112,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         """Tell whether a function or class is what its module has under its name, and the module has a file."""
         module, name = getattr(one, "__module__", None), getattr(one, "__qualname__", "")
         if not isinstance(module, str) or not self._has_file(module):
-            return isinstance(one, type) and module == "builtins"
+            return False
         found: Any = sys.modules.get(module)
         for part in name.split("."):
             found = getattr(found, part, None)
@@ -151,8 +163,11 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return {}
         self.made[module] = None
         found = {name: scope[name] for name in dict.fromkeys(names) if name in scope}
-        if scope.get(one.__name__) is one:
-            found[one.__name__] = one
+        for name, value in found.items():
+            _refuse_large(value, f"the global {name}")
+        name = str(one.__name__)
+        if scope.get(name) is one:
+            found[name] = one
         return found
 
     def marshalled(self, code: CodeType) -> bytes:
@@ -184,9 +199,10 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return rebuilt.typed_dict, made, (module, globals_), None, None, rebuilt.set_globals
         if isinstance(kind, _STRUCT_META):
             return rebuilt.declared, _struct(kind), (module, globals_), None, None, rebuilt.set_globals
-        maker, args, state, *_ = internals._dynamic_class_reduce(kind)
-        state = (state, module, globals_)
-        return rebuilt.class_, (maker, _untracked(kind, args)), state, None, None, rebuilt.set_class
+        maker, args, (attributes, slots), *_ = internals._dynamic_class_reduce(kind)
+        attributes.pop(_CACHE_OF_MSGSPEC, None)
+        state = (attributes, slots, {"name": kind.__qualname__, "module": module, "globals": globals_})
+        return rebuilt.class_, (maker, _with_slots(kind, _untracked(kind, args))), state, None, None, rebuilt.set_class
 
     def _module(self, module: ModuleType) -> Any:
         if module.__name__ == MAIN:
@@ -200,6 +216,14 @@ def _untracked(one: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Leave out the name by which cloudpickle would take a class for one that it has seen: it is another each time."""
     tracker = internals._get_or_create_tracker_id(one)
     return tuple(None if isinstance(arg, str) and arg == tracker else arg for arg in args)
+
+
+def _with_slots(kind: type, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Have a class made with its `__slots__`, which mean nothing to a class that is there."""
+    if "__slots__" not in vars(kind) or issubclass(kind, tuple):
+        return args
+    slots = {"__slots__": vars(kind)["__slots__"]}
+    return tuple({**arg, **slots} if isinstance(arg, dict) and "__module__" in arg else arg for arg in args)
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
@@ -223,7 +247,9 @@ def _annotated_names(annotations: Mapping[str, Any]) -> Iterator[str]:
 def _submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
     """Return the loaded modules that code reaches as attributes of packages: nobody else may import them."""
     names = _attribute_names(code)
-    packages = [f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")]
+    packages = [
+        f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
+    ]
     loaded = sorted(name for name in sys.modules if packages and name.startswith(tuple(packages)))
     return [name for name in loaded if names.issuperset(name.split(".")[1:])]
 
@@ -231,6 +257,16 @@ def _submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
 def _attribute_names(code: CodeType) -> set[str]:
     inner = (_attribute_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)
+
+
+def _refuse_large(one: Any, variable: str | None = None) -> None:
+    size = _size(one)
+    if size > MAX_VALUE_BYTES:
+        raise Unbundleable(
+            f"{variable or 'something'} would travel in the code: {type(one).__name__} of {size / 1e6:.1f} MB",
+            "load it in setup(), so that the snapshot holds it, or from a file that travels: include=",
+            variable,
+        )
 
 
 def _size(one: Any) -> int:
@@ -273,7 +309,7 @@ def _struct(kind: Any) -> tuple[Any, ...]:
         field = fields.get(name)
         if field is not None and not field.required:
             namespace[name] = _default(field)
-    generated = {*vars(msgspec.Struct), *fields, *namespace, "__match_args__", "__weakref__", "__dict__", "__slots__"}
+    generated = {*fields, *namespace, "__match_args__", "__weakref__", "__dict__", "__slots__"}
     namespace |= {
         name: value
         for name, value in vars(kind).items()
@@ -281,11 +317,10 @@ def _struct(kind: Any) -> tuple[Any, ...]:
     }
     config = kind.__struct_config__
     options = {name: getattr(config, name) for name in _STRUCT_OPTIONS if hasattr(config, name)}
-    renamed = {
-        field.name: field.encode_name for field in fields.values() if field.name != field.encode_name
-    }
+    renamed = {field.name: field.encode_name for field in fields.values() if field.name != field.encode_name}
     if renamed:
         options["rename"] = renamed
+    options["kw_only"] = not {name for name in own if name in fields}.isdisjoint(set(fields) - set(kind.__match_args__))
     return type(kind), kind.__name__, _bases(kind), namespace, options
 
 
@@ -335,6 +370,10 @@ def _reduce_lru_cache(pickler: ByValue, one: Any) -> Any:
     return rebuilt.lru_cache, (one.__wrapped__, one.cache_parameters())
 
 
+def _reduce_set(pickler: ByValue, one: _Set) -> Any:
+    return type(one.content), (sorted(one.content, key=lambda held: f"{type(held).__name__} {held!r}"),)
+
+
 def _refuse_file(pickler: ByValue, one: Any) -> Any:
     raise TypeError(f"is an open file ({getattr(one, 'name', '')})")
 
@@ -344,6 +383,10 @@ _REDUCERS: Final[Mapping[type, Callable[[ByValue, Any], Any]]] = {
     CodeType: lambda pickler, one: (rebuilt.code, (pickler.marshalled(one),)),
     functools.cached_property: lambda pickler, one: (rebuilt.cached_property, (one.func, one.attrname, one.__doc__)),
     _LRU_CACHE: _reduce_lru_cache,
+    _Set: _reduce_set,
+    _STRUCT_FIELD: lambda pickler, one: (rebuilt.struct_field, (one.default, one.default_factory, one.name)),
     typing.TypeVar: _reduce_type_variable,
-    **dict.fromkeys((io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO), _refuse_file),
+    **dict.fromkeys(
+        (io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO), _refuse_file
+    ),
 }

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from blake3 import blake3
 
 from faas.bundle import reading
-from faas.bundle.archive import SUFFIX, unpack
 from faas.bundle.errors import BadBundle
-from faas.bundle.manifest import MANIFEST, MAX_MANIFEST_BYTES, decode
+from faas.bundle.manifest import ARCHIVE_SUFFIX, MANIFEST, MAX_MANIFEST_BYTES, decode
 from faas.errors import SettingError
 from snapshot.s3_address import S3Address, is_s3
 
@@ -37,10 +36,10 @@ def fetch(address: str, root: Path) -> Path:
     """
     if not is_s3(address):
         path = Path(address).expanduser().absolute()
-        return _unpacked(path, root) if path.is_file() and path.suffix == SUFFIX else path
+        return _unpacked(path, root) if path.is_file() and path.suffix == ARCHIVE_SUFFIX else path
     where = S3Address.parse(address)
     client = _client(where)
-    if where.prefix.endswith(SUFFIX):
+    if where.prefix.endswith(ARCHIVE_SUFFIX):
         return _within(root, lambda staging: _archive(client, where.prefix, staging, root))
     content = client.get(where.key(MANIFEST))
     if content is None:
@@ -49,6 +48,8 @@ def fetch(address: str, root: Path) -> Path:
 
 
 def _unpacked(archive: Path, root: Path) -> Path:
+    from faas.bundle.archive import unpack  # tarfile is nothing to a bundle that is a folder
+
     folder = root / reading.file_digest(archive)[:_NAME_LENGTH]
     if not folder.is_dir():
         unpack(archive, folder)
@@ -56,7 +57,7 @@ def _unpacked(archive: Path, root: Path) -> Path:
 
 
 def _archive(client: S3Client, key: str, staging: Path, root: Path) -> Path:
-    archive = staging / f"bundle{SUFFIX}"
+    archive = staging / f"bundle{ARCHIVE_SUFFIX}"
     client.download(key, archive)
     return _unpacked(archive, root)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pickle
 import traceback
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,7 @@ def _unpickle(code: Path, bundle: Bundle, payload: bytes | None) -> dict[str, An
         return {}
     digest = bundle.files[PAYLOAD].digest[:_DIGEST_LENGTH]
     made = {name: f"faas_{name.strip('_')}_{digest}" for name in bundle.made}
-    brought: dict[str, Any] = rebuilt.within(Rebuilding(code, made), lambda: pickle.loads(payload))
+    brought: dict[str, Any] = rebuilt.unpickle(payload, Rebuilding(code, made))
     for module, values in brought["globals"].items():
         vars(importlib.import_module(module)).update(values)
     return brought

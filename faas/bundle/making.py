@@ -41,6 +41,7 @@ def make(
     preparation: Preparation | None = None,
     with_snapshot: bool = False,
     verify: bool = True,
+    fresh: bool = False,
 ) -> Bundle:
     """Make the folder `into` the bundle of one function, given itself or as a target; one that is there is replaced.
 
@@ -48,6 +49,7 @@ def make(
     beside those that the function's own `include=` names
     preparation: what is known of the function since it was made ready; `with_snapshot` takes its frozen state along
     verify: load the bundle once in a clean interpreter, without the user's files
+    fresh: nothing has bound globals of its modules anew since they were imported; saves importing them again to see
     Values of globals are those of now; a target is imported here, unless it is.
 
     Raises:
@@ -58,12 +60,12 @@ def make(
     """
     into = into.absolute()
     _refuse_other(into)
-    function, folder, is_live = _found(target)
+    function, folder = _found(target)
     into.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=into.parent))
     staging.chmod(0o755)  # it is read by other users: a container's, which is not root
     try:
-        making = _Making(function, folder, staging, is_live)
+        making = _Making(function, folder, staging, fresh)
         making.include([*function.spec.include, *include])
         if preparation is not None:
             making.prepared(preparation, with_snapshot)
@@ -89,18 +91,17 @@ def _replace(staging: Path, into: Path) -> None:
     staging.rename(into)
 
 
-def _found(target: str | Function) -> tuple[Function, Path | None, bool]:
-    """Return the function, the folder that its file lies in, and whether anything has run since it was imported."""
+def _found(target: str | Function) -> tuple[Function, Path | None]:
+    """Return the function, and the folder that its file lies in."""
     if isinstance(target, Function):
         file = getattr(sys.modules.get(str(target.__module__)), "__file__", None)
-        return target, Path(file).absolute().parent if isinstance(file, str) else None, True
+        return target, Path(file).absolute().parent if isinstance(file, str) else None
     meant = Target.of(target)
-    is_live = meant.module in sys.modules
     functions = list(meant.load().values())
     if len(functions) > 1:
         names = ", ".join(f.name for f in functions)
         raise TargetError(f"{target} defines several functions: {names}; name one: {target}:{functions[0].name}")
-    return functions[0], meant.folder, is_live
+    return functions[0], meant.folder
 
 
 def has_file(name: str) -> bool:
@@ -116,7 +117,7 @@ class _Making:
     function: Function
     folder: Path | None
     staging: Path
-    is_live: bool
+    fresh: bool
     reached: Reached = field(default_factory=Reached)
     files: dict[str, Path | bytes] = field(default_factory=dict)
     referred: set[str] = field(default_factory=set)
@@ -149,7 +150,7 @@ class _Making:
         if by_value:
             _, pickler = blame.pickled(what, has_file)
             self._follow(pickler)
-        if self.is_live and self.reached.local:
+        if not self.fresh and self.reached.local:
             rebound |= verifying.rebound(self.reached.local.values())
         if not by_value and not rebound:
             return
@@ -194,7 +195,9 @@ class _Making:
                 raise Unbundleable(f"{source} was used when {preparation.name} was made ready", "import it as a module")
             self.files.setdefault(f"{CODE}/{path}", Path(source))
             if reading.file_digest(Path(source)) != digest:
-                raise Unbundleable(f"{source} has changed since {preparation.name} was made ready", "make it ready again")
+                raise Unbundleable(
+                    f"{source} has changed since {preparation.name} was made ready", "make it ready again"
+                )
             moved[path] = digest
         origin = msgspec.structs.replace(preparation.origin, sources=moved)
         description = msgspec.structs.replace(preparation.description, target=self.target)
@@ -257,7 +260,7 @@ class _Making:
                 return bundle
             before = len(self.reached.local)
             if failure.missing is not None:
-                self.walk.add([failure.missing])
+                self.walk.add_missing(failure.missing)
             if len(self.reached.local) == before:
                 remedy = "import it as a plain module, or correct what the bundle is made of"
                 raise Unbundleable(f"{self.function.name} cannot be loaded elsewhere: {failure.message}", remedy)
@@ -317,5 +320,3 @@ def _notes(local: Iterable[Module], folder: Path | None, files: Mapping[str, obj
         for text, path in sorted(named.items())
         if folder is not None and "\0" not in text and (folder / text).is_file() and f"{CODE}/{text}" not in files
     ]
-
-

@@ -15,6 +15,7 @@ CODE: Final = "code"
 PAYLOAD: Final = "payload.pickle"
 PREPARATION: Final = "preparation.json"
 SNAPSHOT: Final = "snapshot"
+ARCHIVE_SUFFIX: Final = ".tar"
 
 MAX_MANIFEST_BYTES: Final = 16 << 20
 MAX_FILES: Final = 100_000

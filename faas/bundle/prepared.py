@@ -1,26 +1,32 @@
-"""What a bundle knows of its function since it was made ready elsewhere, as far as that is of use here."""
+"""What a bundle knows of its function since it was made ready elsewhere."""
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from faas.bundle.errors import BadBundle
 from faas.bundle.manifest import MANIFEST, PREPARATION, SNAPSHOT, Bundle
-from faas.preparation import Preparation
+
+if TYPE_CHECKING:
+    from faas.preparation import Preparation
 
 
-def prepared(folder: Path, bundle: Bundle) -> Preparation | str | None:
-    """Return the preparation that a bundle holds, to be run from `folder`, or in words why it cannot be used here.
+def known(folder: Path, bundle: Bundle) -> Preparation | None:
+    """Return the preparation that a bundle holds, to be run from `folder`; None where it holds none.
 
-    None where it holds none. Its sources are the bundle's code, whose digests were looked at when it was read.
+    Its sources are the bundle's code, whose digests were looked at when it was read.
 
     Raises:
         BadBundle: it is no preparation.
     """
     if PREPARATION not in bundle.files:
         return None
+    from faas.preparation import Preparation  # nothing to a bundle without one
+
     try:
         found = msgspec.json.decode((folder / PREPARATION).read_bytes(), type=Preparation)
     except (OSError, msgspec.MsgspecError) as error:
@@ -28,4 +34,20 @@ def prepared(folder: Path, bundle: Bundle) -> Preparation | str | None:
     moved = msgspec.structs.replace(found, code=f"{folder / MANIFEST}:{bundle.name}")
     if f"{SNAPSHOT}/manifest.json" in bundle.files:
         moved = msgspec.structs.replace(moved, snapshot=str(folder / SNAPSHOT))
-    return moved.unfit() or moved
+    return moved
+
+
+def prepared(folder: Path, bundle: Bundle) -> Preparation | str | None:
+    """Return the preparation that a bundle holds, or in words why a platform cannot use it here; None without one.
+
+    Raises:
+        BadBundle: it is no preparation.
+    """
+    found = known(folder, bundle)
+    if found is None:
+        return None
+    seen = found
+    if found.origin.python.split(".")[:2] == platform.python_version().split(".")[:2]:  # a patch level is no matter
+        origin = msgspec.structs.replace(found.origin, python=platform.python_version())
+        seen = msgspec.structs.replace(found, origin=origin)
+    return seen.unfit() or found

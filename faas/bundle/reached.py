@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 from faas import modules
 from faas.bundle import imports
@@ -71,6 +73,18 @@ class Walk:
                 waiting.extend(imports.imported(found.code, found.package))
             waiting.extend(_bound(name))
 
+    def add_missing(self, name: str) -> None:
+        """Follow a module that was imported by a made-up name; of a folder without `__init__.py`, all that lie in it.
+
+        Raises:
+            Unbundleable: one is local and has no file that can travel.
+        """
+        self.add([name])
+        spec = None if name in self.reached.local else self._spec(name)
+        if spec is not None and spec.origin is None and spec.submodule_search_locations is not None:
+            places = getattr(spec.submodule_search_locations, "_path", spec.submodule_search_locations)
+            self.add(f"{name}.{module.name}" for module in pkgutil.iter_modules(places))
+
     def add_code(self, compiled: CodeType, package: str = "") -> None:
         """Follow what code that belongs to no file imports. Raises Unbundleable."""
         self.add(imports.imported(compiled, package))
@@ -114,22 +128,31 @@ class Walk:
         parent, _, _ = name.rpartition(".")
         path: Iterable[str] = self._search
         if parent:
-            loaded = sys.modules.get(parent)
-            above = self._spec(parent)
-            places = getattr(loaded, "__path__", None) or (above and above.submodule_search_locations)
-            if not places:
+            places: Any = getattr(sys.modules.get(parent), "__path__", None)
+            if places is None:
+                places = getattr(self._spec(parent), "submodule_search_locations", None)
+            if places is None:
                 return None
-            path = list(places)
+            path = list(getattr(places, "_path", places))  # that of a namespace package asks for its parent, imported
         for finder in sys.meta_path:
             look = getattr(finder, "find_spec", None)
             is_path = finder is importlib.machinery.PathFinder
             try:
-                spec = look(name, path if parent or is_path else None) if look is not None else None
+                spec: Any = look(name, path if parent or is_path else None) if look is not None else None
+            except KeyError:  # a folder without `__init__.py`, in a package that is not imported
+                spec = _namespace(name, path)
             except (ImportError, AttributeError, ValueError):
                 continue
-            if spec is not None:
+            if isinstance(spec, importlib.machinery.ModuleSpec):
                 return spec
         return None
+
+
+def _namespace(name: str, path: Iterable[str]) -> importlib.machinery.ModuleSpec:
+    spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    folders = (Path(place, name.rpartition(".")[2]) for place in path)
+    spec.submodule_search_locations = [str(folder) for folder in folders if folder.is_dir()]
+    return spec
 
 
 def _module(name: str, file: Path, is_package: bool) -> Module:

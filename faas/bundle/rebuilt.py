@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import marshal
+import pickle
 import sys
 import types
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from faas.function import Function, make
 
@@ -69,11 +73,17 @@ class Rebuilding:
 _current: ContextVar[Rebuilding] = ContextVar("rebuilding")
 
 
-def within(rebuilding: Rebuilding, unpickle: Callable[[], Any]) -> Any:
-    """Return what `unpickle` returns, with all of it complete."""
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, found: Any) -> Any:
+        """Return what stands for a set in the stream: it itself."""
+        return found
+
+
+def unpickle(payload: bytes, rebuilding: Rebuilding) -> Any:
+    """Return what a payload holds, with all of it complete."""
     token = _current.set(rebuilding)
     try:
-        found = unpickle()
+        found = _Unpickler(io.BytesIO(payload)).load()
         rebuilding.finish()
         return found
     finally:
@@ -124,14 +134,14 @@ def class_(maker: Callable[..., type], args: tuple[Any, ...]) -> type:
     return maker(*args)
 
 
-def set_class(made: type, state: tuple[Any, str, dict[str, Any]]) -> None:
+def set_class(made: type, state: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
     """Give a class its attributes, as cloudpickle does, and its module the globals that it reaches."""
     from cloudpickle import cloudpickle  # slow to import, and nothing to a bundle without a payload
 
-    attributes, module, globals_ = state
-    cloudpickle._class_setstate(made, attributes)
-    made.__module__ = _module_here(made.__module__)
-    set_globals(made, (module, globals_))
+    attributes, slots, named = state
+    cloudpickle._class_setstate(made, (attributes, slots))
+    made.__module__, made.__qualname__ = _module_here(made.__module__), named["name"]
+    set_globals(made, (named["module"], named["globals"]))
 
 
 def set_globals(made: object, state: tuple[str, dict[str, Any]]) -> None:
@@ -145,6 +155,12 @@ def declared(metaclass: type, name: str, bases: tuple[Any, ...], namespace: dict
     """Return a class that its metaclass makes from its declaration."""
     body = {**namespace, "__module__": _module_here(namespace["__module__"])}
     return types.new_class(name, bases, {"metaclass": metaclass, **options}, lambda scope: scope.update(body))
+
+
+def struct_field(default: Any, default_factory: Any, name: str | None) -> Any:
+    """Return what a field of a msgspec Struct is declared with."""
+    field: Any = msgspec.field
+    return field(default=default, default_factory=default_factory, name=name)
 
 
 def typed_dict(name: str, namespace: dict[str, Any], total: bool) -> Any:

@@ -66,7 +66,8 @@ def _set_aside(space: Space) -> bool:
 
 def _path(module: ModuleType) -> str | None:
     """Return where a package without a file of its own lies."""
-    places = list(getattr(module, "__path__", ()))
+    path = getattr(module, "__path__", ())
+    places = list(getattr(path, "_path", path))  # that of a namespace package asks for its parent, set aside or not
     return f"{places[0]}/" if places else None
 
 

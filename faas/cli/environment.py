@@ -31,10 +31,15 @@ def load(target: str) -> list[Function]:
             needed = needs.of_functions(found)
             if not needed:
                 return found
-    return _begin_again(needed)
+    return begin_again(needed)
 
 
-def _begin_again(needed: tuple[str, ...]) -> NoReturn:
+def begin_again(needed: tuple[str, ...]) -> NoReturn:
+    """Have this process run the same command in an environment with what is needed, made unless it is there.
+
+    Raises:
+        NotPrepared: it cannot be made.
+    """
     if environments.current() is not None:
         raise NotPrepared(f"an environment with {', '.join(needed)} still lacks some of it")
     with progress.steps() as step:

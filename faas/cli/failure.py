@@ -81,6 +81,8 @@ def _ours(error: errors.FaasError) -> tuple[str, str, int]:
         return str(error), then, CALL_WAS_WRONG
     if isinstance(error, errors.SettingError):
         return str(error), "correct it, then give the same command again", CALL_WAS_WRONG
+    if type(error).__module__ == "faas.bundle.errors":  # by name: few commands import what packs
+        return str(error), _AFTER_BUNDLE, WORK_FAILED
     if isinstance(error, errors.BadTrace):
         return (
             str(error),
@@ -102,6 +104,7 @@ def _ours(error: errors.FaasError) -> tuple[str, str, int]:
 
 _OTHER_INPUT: Final = "give other input: --data JSON, --data @FILE or --file PATH"
 _A_TARGET: Final = "name a file (app.py), a function of it (app.py:Embed) or a module (pkg.app)"
+_AFTER_BUNDLE: Final = "faas bundle TARGET -o FOLDER makes a bundle; docs/bundles.md says what travels"
 _AFTER_LEAF: Final = {
     "snapshot": "faas snapshot create TARGET --force makes it again",
     "loadgen": "faas bench --help",

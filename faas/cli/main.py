@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "invoke": "Call a served function.",
     "logs": "Show what a function logged.",
     "env": "List and prune the environments of functions with requirements of their own.",
+    "bundle": "Pack a function with all that it needs, to run anywhere.",
     "snapshot": "Create, inspect and verify snapshots.",
     "image": "Make, copy and inspect images of containers.",
     "simulate": "Replay a trace against a function's scaling.",

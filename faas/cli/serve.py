@@ -8,18 +8,16 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import uvloop
 from click.core import ParameterSource
 
 from faas import settings
-from faas.cli import environment
 from faas.cli import log_format as logs
 from faas.cli import port as ports
-from faas.cli.failure import WORK_FAILED, Failure
-from faas.cli.run import one
+from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
@@ -80,7 +78,9 @@ def command(
 
         options = ["--keep-alive", str(keep_alive), *(["--log-format", log_format] if log_format else [])]
         return serve_again_and_again(Target.of(target), ports.listen(host, port), options)
-    function = one(environment.load(target), target)
+    from faas.cli import environment, run  # nothing to whoever serves a bundle, whose start is waited for
+
+    function = run.one(environment.load(target), target)
     listen = ports.listen(host, port) if listen_fd is None else socket.socket(fileno=listen_fd)
     return serve_here(function, listen, keep_alive_s=keep_alive, is_child=listen_fd is not None)
 
@@ -111,8 +111,13 @@ def _serve_bundle(bundle: str, listen: socket.socket, keep_alive_s: float) -> in
     from faas import dedicated  # nothing to whoever serves a target
     from faas.errors import StartFailed
 
+    def begin_again(needed: tuple[str, ...]) -> NoReturn:
+        from faas.cli import environment  # nothing to a container that has what its bundle requires
+
+        environment.begin_again(needed)
+
     try:
-        return dedicated.serve(bundle, listen, keep_alive_s=keep_alive_s)
+        return dedicated.serve(bundle, listen, keep_alive_s=keep_alive_s, otherwise=begin_again)
     except StartFailed as error:
         raise Failure(str(error), "correct it and make the bundle again", WORK_FAILED) from error
 

@@ -81,13 +81,13 @@ class Sync:
         return True
 
     async def _preparations(self, name: str, folder: Path) -> list[Preparation]:
-        bundle = bundles.read(folder)
-        found = bundles.prepared(folder, bundle)
+        target = bundles.read(folder)
+        found = bundles.prepared(folder, target)
         if isinstance(found, Preparation):
             return [versions.in_bundle(found, folder)]
         if found is not None:
             self._progress(f"the bundle {name} is made ready here: {found}")
-        made = await prepare_each(str(folder / bundle.target), self._store, progress=self._progress)
+        made = await prepare_each(target, self._store, progress=self._progress)
         for function, failure in made.failed.items():
             self._progress(f"{function} of the bundle {name} is not deployed: {failure}")
             self._functions.fail(function, str(failure).splitlines()[0], bundle=name)

@@ -105,6 +105,29 @@ def test_a_bundle_that_was_made_ready_elsewhere_is_not_set_up_again(pool, functi
     assert pool.function("adds")["snapshot"].startswith(str(pool.home))
 
 
+@pytest.mark.slow
+def test_bundles_of_faas_bundle_are_followed_with_and_without_their_snapshots(pool, functions, tmp_path):
+    code = tmp_path / "code"
+    write_bundle(code, ADDS)
+    (code / "bundle.json").unlink()
+    made = faas("bundle", str(code / "app.py"), "-o", str(tmp_path / "one"), "--snapshot", home=tmp_path / "h2")
+    assert made.returncode == 0, made.stderr
+    (code / "aid.py").write_text("STEP = 2\n")
+    (code / "app.py").write_text("from aid import STEP\n" + (code / "app.py").read_text().replace("x + 1", "x + STEP"))
+    made = faas("bundle", str(code / "app.py"), "-o", str(tmp_path / "two"), home=tmp_path / "h2")
+    assert made.returncode == 0, made.stderr
+    shutil.rmtree(code)
+    before = told(pool)
+    (tmp_path / "one").rename(functions / "adds")
+    eventually(lambda: pool.call("adds", 1).status_code == 200)
+    assert pool.call("adds", 1).json() == 2
+    assert "setting up" not in told(pool)[len(before) :]
+    shutil.rmtree(functions / "adds")
+    (tmp_path / "two").rename(functions / "adds")
+    eventually(lambda: pool.call("adds", 1).status_code == 200 and pool.call("adds", 1).json() == 3)
+    assert "setting up" in told(pool)
+
+
 def test_the_control_interface_on_the_port_asks_for_the_token(pool):
     where = "/_faas/control/functions"
     with pool.client() as client:

@@ -28,15 +28,15 @@ def say(folder, **changes):
 
 
 def test_a_bundle_says_what_it_is(folder):
-    assert bundles.read(folder).target == "app.py"
-    say(folder, files={"app.py": file_digest(folder / "app.py")})
-    assert bundles.read(folder).files
+    assert bundles.read(folder) == f"{folder}/app.py"
+    say(folder, files={"app.py": file_digest(folder / "app.py")}, target="app.py:F")
+    assert bundles.read(folder) == f"{folder}/app.py:F"
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 3}, "format 3"),
         ({"target": 5}, "bundle.json"),
         ({"targt": "app.py"}, "targt"),
         ({"target": "/etc/app.py"}, "must lie in"),
@@ -156,7 +156,7 @@ def test_a_prefix_in_s3_is_looked_at_and_copied_from(tmp_path, folder, monkeypat
         (tmp_path / "into").mkdir()
         place.copy("greet", tmp_path / "into")
         assert (tmp_path / "into" / "deep" / "data.txt").read_text() == "data"
-        assert bundles.read(tmp_path / "into").target == "app.py"
+        assert bundles.read(tmp_path / "into").endswith("/app.py")
 
 
 def test_a_place_that_is_not_there_is_told(tmp_path):

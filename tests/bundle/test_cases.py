@@ -1,0 +1,231 @@
+"""The field's cases of packaging code."""
+# ruff: noqa: E501 (users' code as text)
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.bundle.conftest import answers, run, said, script
+from tests.bundle.shapes import HEAD
+
+PACKED = "from pathlib import Path\nfrom faas import bundle, inference_function\n"
+
+
+def test_cp_01_a_helper_module_travels(project, tmp_path):
+    (project / "helpers").mkdir()
+    (project / "helpers" / "__init__.py").write_text("")
+    (project / "helpers" / "consts.py").write_text("K = 5\n")
+    (project / "helpers" / "util.py").write_text("from .consts import K\ndef add(a, b): return a + b + K\n")
+    script(
+        project,
+        PACKED + "from helpers.util import add\n"
+        "@inference_function\ndef f(a: int, b: int) -> int: return add(a, b)\n"
+        "if __name__ == '__main__':\n"
+        f"    bundle.make(f, Path({str(tmp_path)!r}) / 'script')\n"
+        f"    bundle.make('main.py:f', Path({str(tmp_path)!r}) / 'target')\n"
+        "    print(0)\n",
+    )
+    shutil.rmtree(project)
+    body = {"a": 1, "b": 2}
+    assert answers(tmp_path, {"script": [body], "target": [body]}) == {"script": [8], "target": [8]}
+
+
+def test_cp_01_a_module_by_a_made_up_name_is_found_by_loading_elsewhere(project, tmp_path):
+    (project / "plugins").mkdir()
+    (project / "plugins" / "one.py").write_text("K = 1\n")
+    (project / "app.py").write_text(
+        HEAD + "import importlib\nplugins = {n: importlib.import_module('.'.join(['plugins', n])).K for n in ['one']}\n"
+        "@inference_function\ndef f(n: str) -> int: return plugins[n]\n"
+    )
+    script(
+        project,
+        f"from faas import bundle\nfrom pathlib import Path\nbundle.make('app.py', Path({str(tmp_path)!r}) / 'b')\nprint(0)\n",
+    )
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"n": "one"}]}) == {"b": [1]}
+
+
+def test_cp_01_what_cannot_be_had_elsewhere_is_refused_by_name(project, tmp_path):
+    found = script(
+        project,
+        PACKED + "import sys, types\n"
+        "ghost = types.ModuleType('ghost')\nghost.__spec__ = __import__('importlib.machinery').machinery.ModuleSpec('ghost', None)\n"
+        "ghost.K = 1\nsys.modules['ghost'] = ghost\n"
+        "(Path('app.py')).write_text('from faas import inference_function\\nfrom ghost import K\\n"
+        "@inference_function\\ndef f(x: int) -> int: return x + K\\n')\n"
+        "import json\n"
+        f"try: bundle.make('app.py', Path({str(tmp_path)!r}) / 'b')\n"
+        "except bundle.Unbundleable as error: print(json.dumps(str(error)))\n",
+    )
+    assert "No module named 'ghost'" in found
+    assert not (tmp_path / "b").exists()
+    assert list(tmp_path.glob(".staging*")) == []
+
+
+MARKED = (
+    PACKED + "import os\n"
+    "class Marks:\n"
+    "    def __reduce__(self): return (open, (os.environ['MARKER'], 'w'))\n"
+    "marks = None\n"
+    "@inference_function\ndef f(x: int) -> str: return str(marks)\n"
+    "if __name__ == '__main__':\n"
+    "    marks = Marks()\n"
+    "    bundle.make(f, Path(os.environ['INTO']), verify=False)\n"
+    "    print(0)\n"
+)
+LOAD = "import sys\nfrom pathlib import Path\nfrom faas import bundle\nbundle.load(Path(sys.argv[1]))\n"
+
+
+@pytest.fixture
+def marked(project, tmp_path):
+    """A bundle whose payload leaves a file when it is unpickled."""
+    (project / "main.py").write_text(MARKED)
+    environ = {"MARKER": str(tmp_path / "marker"), "INTO": str(tmp_path / "b")}
+    said(run(str(project / "main.py"), cwd=project, **environ))
+    (tmp_path / "load.py").write_text(LOAD)
+
+    def load(**changes: object):
+        manifest = json.loads((tmp_path / "b" / "bundle.json").read_text())
+        (tmp_path / "b" / "bundle.json").write_text(json.dumps({**manifest, **changes}))
+        done = run(str(tmp_path / "load.py"), str(tmp_path / "b"), **environ)
+        return done, (tmp_path / "marker").exists()
+
+    return load
+
+
+def test_cp_02_another_python_is_refused_before_anything_is_unpickled(marked):
+    done, unpickled = marked(python="3.10.2")
+    assert done.returncode != 0
+    assert "built with Python 3.10.2, and this is Python 3.11" in done.stderr
+    assert not unpickled
+
+
+def test_cp_02_another_patch_level_is_a_warning(marked):
+    done, unpickled = marked(python="3.11.999")
+    assert done.returncode == 0, done.stderr
+    assert "was built with Python 3.11.999, running" in done.stderr
+    assert unpickled
+
+
+@pytest.mark.parametrize(("version", "said"), [("1.2.0", "cloudpickle 1.2.0 ("), ("4.0.0", "cloudpickle 4.0.0 (")])
+def test_cp_02_another_cloudpickle_is_refused_before_anything_is_unpickled(marked, version, said):
+    done, unpickled = marked(libraries={"cloudpickle": version})
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert not unpickled
+
+
+def test_cp_02_other_bytes_are_refused_before_anything_is_unpickled(marked, tmp_path):
+    path = tmp_path / "b" / "payload.pickle"
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    done, unpickled = marked()
+    assert done.returncode != 0
+    assert "its digest is another" in done.stderr
+    assert not unpickled
+
+
+IDENTITY = (
+    PACKED + "import dataclasses, enum, sys\n"
+    "class Mode(enum.Enum):\n    FAST = 'fast'\n    SLOW = 'slow'\n"
+    "@dataclasses.dataclass\nclass Req:\n    mode: Mode\n    tags: list[str] = dataclasses.field(default_factory=list)\n"
+    "VERSION = VERSION_\n"
+    "@inference_function\ndef f(req: Req) -> dict:\n"
+    "    assert isinstance(req, Req) and dataclasses.is_dataclass(Req)\n"
+    "    return {'fast': req.mode is Mode.FAST, 'version': VERSION, **dataclasses.asdict(req)}\n"
+    "if __name__ == '__main__': bundle.make(f, Path(sys.argv[1]))\n"
+)
+
+
+@pytest.mark.parametrize("kind", ["script", "file"])
+def test_cp_03_classes_are_one_in_a_process_also_with_two_versions_loaded(kind, project, tmp_path):
+    for version in (1, 2):
+        (project / "main.py").write_text(IDENTITY.replace("VERSION_", str(version)))
+        into = tmp_path / f"v{version}"
+        if kind == "script":
+            done = run("main.py", str(into), cwd=project)
+        else:
+            done = run("-m", "faas.cli.main", "bundle", "main.py:f", "-o", str(into), cwd=project)
+        assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    bodies = [{"mode": "fast"}, {"mode": "slow", "tags": ["a"]}]
+    found = answers(tmp_path, {"v1": bodies, "v2": bodies})
+    for version in (1, 2):
+        assert found[f"v{version}"] == [
+            {"fast": True, "version": version, "mode": "fast", "tags": []},
+            {"fast": False, "version": version, "mode": "slow", "tags": ["a"]},
+        ]
+
+
+def test_cp_03_modules_of_two_versions_import_their_own(project, tmp_path):
+    (project / "aid").mkdir()
+    (project / "app.py").write_text(
+        HEAD + "@inference_function\ndef f(x: int) -> int:\n    from aid import late\n    return late.K\n"
+    )
+    for version in (1, 2):
+        (project / "aid" / "late.py").write_text(f"K = {version}\n")
+        done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / f"v{version}"), cwd=project)
+        assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    check = tmp_path / "check.py"
+    check.write_text(
+        "import json, sys\nfrom pathlib import Path\nfrom faas import bundle\n"
+        "one, two = (bundle.load(Path(sys.argv[1]) / v) for v in ('v1', 'v2'))\n"
+        "again = bundle.load(Path(sys.argv[1]) / 'v1')\n"
+        "print(json.dumps([two.local(x=0), one.local(x=0), two.local(x=0), one.local(x=0), again is one]))\n"
+    )
+    assert said(run(str(check), str(tmp_path))) == [2, 1, 2, 1, True]
+
+
+def test_cp_04_setup_sets_a_global_that_predict_reads_and_values_are_of_when_it_was_packed(project, tmp_path):
+    (project / "config.py").write_text("DEPTH = 1\nNAMES = {'a'}\n")
+    script(
+        project,
+        PACKED + "import config\nMODEL = None\nSCALE = 1\n"
+        "@inference_function\nclass f:\n"
+        "    def setup(self):\n        global MODEL\n        MODEL = 7\n"
+        "    def predict(self, x: int) -> list: return [x + MODEL, SCALE, config.DEPTH, sorted(config.NAMES)]\n"
+        "SCALE = 2\nconfig.DEPTH = 3\n"
+        f"bundle.make(f, Path({str(tmp_path)!r}) / 'b')\n"
+        "SCALE = 100\nconfig.DEPTH = 100\nprint(0)\n",
+    )
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [[8, 2, 3, ["a"]]]}
+
+
+def test_a_traceback_shows_the_lines_of_code_that_travelled(project, tmp_path):
+    script(
+        project,
+        PACKED + "def fail(x): return 1 / x  # here\n"
+        "@inference_function\ndef f(x: int) -> float: return fail(x)\n"
+        f"bundle.make(f, Path({str(tmp_path)!r}) / 'b')\nprint(0)\n",
+    )
+    shutil.rmtree(project)
+    assert "return 1 / x  # here" in answers(tmp_path, {"b": [{"x": 0}]})["b"]
+
+
+def test_equal_code_gives_equal_bytes_whatever_the_process_and_the_path(tmp_path):
+    source = (
+        PACKED + "import dataclasses, enum, sys\nfrom typing import Generic, TypeVar\nT = TypeVar('T')\n"
+        "class Mode(enum.Enum):\n    A = 1\n"
+        "@dataclasses.dataclass\nclass Req:\n    mode: Mode = Mode.A\n"
+        "class Box(Generic[T]): ...\n"
+        "NAMES = {'a', 'b', 'c', 'd', Mode.A, None, 1}\n"
+        "@inference_function\ndef f(req: Req) -> bool: return req.mode in {'x', 'y', 'zz'} or req.mode in NAMES and bool(Box)\n"
+        "if __name__ == '__main__':\n"
+        "    bundle.make(f, Path(sys.argv[1]), verify=False)\n"
+        "    bundle.pack(Path(sys.argv[1]), Path(sys.argv[1] + '.tar'))\n"
+    )
+    for seed in ("1", "2"):
+        home = tmp_path / f"home{seed}"
+        home.mkdir()
+        (home / "main.py").write_text(source)
+        done = run("main.py", str(tmp_path / seed), cwd=home, PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+    assert Path(tmp_path / "1.tar").read_bytes() == Path(tmp_path / "2.tar").read_bytes()
+    manifest = (tmp_path / "1" / "bundle.json").read_text()
+    assert str(tmp_path) not in manifest + (tmp_path / "1" / "payload.pickle").read_bytes().decode("latin-1")

@@ -1,0 +1,143 @@
+"""What cannot travel is named, with what to do."""
+# ruff: noqa: E501 (users' code as text)
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.bundle.conftest import run, said, script
+
+SCRIPT = """
+import json, sys, threading, socket, sqlite3
+from pathlib import Path
+import numpy as np
+from faas import bundle, inference_function
+
+{setting}
+
+@inference_function
+def f(x: int) -> str:
+    return str({used})
+
+try:
+    bundle.make(f, Path(sys.argv[1]), verify=False)
+except bundle.Unbundleable as error:
+    print(json.dumps([str(error), error.variable, error.remedy]))
+else:
+    print(json.dumps("it was packed"))
+"""
+CASES = {
+    "lock": ("guard = threading.Lock()", "guard", "the global guard", "lock", "setup()"),
+    "open file": ("log = open('/dev/null')", "log", "the global log", "open file", "include="),
+    "socket": ("conn = socket.socket()", "conn", "the global conn", "socket", "connect in setup()"),
+    "database": ("db = sqlite3.connect(':memory:')", "db", "the global db", "Connection", "connect in setup()"),
+    "generator": ("rows = (i for i in range(3))", "next(rows)", "the global rows", "generator", "where it is used"),
+    "array": ("table = np.zeros(2_000_000)", "table[x]", "the global table", "16.0 MB", "setup()"),
+    "text": ("text = 'x' * 9_000_000", "text[x]", "the global text", "9.0 MB", "setup()"),
+    "within an object": (
+        "class Client:\n    def __init__(self): self.guard = threading.Lock()\nclient = Client()",
+        "client.guard",
+        "the global client.guard",
+        "lock",
+        "setup()",
+    ),
+    "in a dict": ("cache = {'a': {'b': threading.Lock()}}", "cache", "the global cache['a']['b']", "lock", "setup()"),
+    "in a closure": (
+        "def build():\n    held = threading.Lock()\n    def inner(): return held\n    return inner\ninner = build()",
+        "inner()",
+        "the closure variable held",
+        "lock",
+        "setup()",
+    ),
+    "of a class": (
+        "class Pool:\n    guard = threading.Lock()\n    def go(self): return self.guard",
+        "Pool().go()",
+        "the global Pool.guard",
+        "lock",
+        "setup()",
+    ),
+    "a default": ("def g(held=threading.Lock()): return held", "g()", "the default value 0", "lock", "setup()"),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """What was said of each, all of them packed in one process, one after the other."""
+    folder = tmp_path_factory.mktemp("refusals")
+    for number, (setting, used, *_) in enumerate(CASES.values()):
+        (folder / f"case{number}.py").write_text(SCRIPT.replace("{setting}", setting).replace("{used}", used))
+    runner = "import contextlib, io, json, runpy, sys, types\nanswers = []\n"
+    runner += f"sys.argv[1:] = [{str(folder / 'b')!r}]\n"
+    runner += (
+        f"for n in range({len(CASES)}):\n"
+        "    out = io.StringIO()\n"
+        "    sys.modules['__main__'] = main = types.ModuleType('__main__')\n"
+        "    with contextlib.redirect_stdout(out):\n"
+        f"        exec(compile(open({str(folder)!r} + f'/case{{n}}.py').read(), f'case{{n}}.py', 'exec'), main.__dict__)\n"
+        "    answers.append(json.loads(out.getvalue()))\n"
+        "print(json.dumps(answers))\n"
+    )
+    (folder / "runner.py").write_text(runner)
+    answers = said(run("-W", "ignore::ResourceWarning", str(folder / "runner.py")))
+    found = dict(zip(CASES, answers, strict=True))
+    assert not (folder / "b").exists()
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_cannot_travel_is_named(refused, name):
+    _, _, variable, what, remedy = CASES[name]
+    assert refused[name] != "it was packed"
+    message, named, then = refused[name]
+    assert named == variable
+    assert what in message
+    assert remedy in then
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(project):
+    (project / "app.py").write_text(
+        "from faas import inference_function\n@inference_function\ndef f(x: int) -> int: return x\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", ".", cwd=project)
+    assert done.returncode == 1
+    assert "has something else in it" in done.stderr
+    assert (project / "app.py").is_file()
+
+
+def test_files_beside_the_code_travel_when_asked_for_and_are_noted_when_not(project, tmp_path):
+    (project / "labels.txt").write_text("cat\ndog\n")
+    (project / "assets").mkdir()
+    (project / "assets" / "one.json").write_text("[1]")
+    (project / "app.py").write_text(
+        "from pathlib import Path\nfrom faas import inference_function\n"
+        "@inference_function(include=['assets'])\n"
+        "def f(n: int) -> str: return (Path(__file__).parent / 'labels.txt').read_text().split()[n]\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "a"), cwd=project)
+    assert "names 'labels.txt', which lies beside it and does not travel" in done.stderr
+    done = run(
+        "-m",
+        "faas.cli.main",
+        "bundle",
+        "app.py",
+        "-o",
+        str(tmp_path / "b"),
+        "--include",
+        "*.txt",
+        "--json",
+        cwd=project,
+    )
+    made = json.loads(done.stdout)
+    assert {"code/labels.txt", "code/assets/one.json", "code/app.py"} == set(made["files"])
+    assert done.stderr == ""
+    found = script(
+        tmp_path,
+        "import json\nfrom pathlib import Path\nfrom faas import bundle\nprint(json.dumps(bundle.load(Path('b')).local(1)))\n",
+    )
+    assert found == "dog"
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "c"), "--include", "*.bin", cwd=project)
+    assert "matches no file" in done.stderr
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "c"), "--include", "../*", cwd=project)
+    assert "is not below the folder" in done.stderr
