@@ -110,12 +110,19 @@ class Loaded:
         self.handler.restore(thawed.state)
         self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
+        self._know_times(self._place)
 
     def share_tensors(self) -> None:
         """Have the tensors that `setup()` made lie in the frozen ones, where those are kept. Raises SnapshotError."""
         if self._place is not None and self.handler.function.spec.snapshot.mode == "weights":
             thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=True)
             self.mapped_bytes = sharing.share(self.handler.reachable(), thawed.state)
+            self._know_times(self._place)
+
+    def _know_times(self, place: str) -> None:
+        times = self.server.runtime.times
+        if times is not None and not pulled.is_remote(place):
+            times.read(Path(place))
 
     def bring_versions(self) -> None:
         """Have the versions that are to be held now in a zygote; one that cannot be is left to each instance."""

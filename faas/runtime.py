@@ -66,6 +66,7 @@ class Runtime:
         shared = Shared.of(function, self.thread, clock, self.metrics)
         self.metrics.cache, self.metrics.selector = shared.cache, shared.selector
         self.learner = None if shared.selector is None else shared.selector.learner
+        self.times = shared.times
         self._servable = Servable(handler, shared, version)
         self.versions = None if supply is None else _keeper(supply, shared, self._version_moved)
         self._state: State = "starting"
@@ -170,6 +171,8 @@ class Runtime:
         if self.versions is not None:
             await self.versions.close()
         await asyncio.gather(*(engine.close() for engine in self.engines.values()))
+        if self.times is not None:
+            self.times.keep()
         if not self.thread.is_busy:
             for handler in self._handlers:
                 await self._tear_down(handler)

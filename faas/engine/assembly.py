@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from faas import cacheable
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from faas.engine.cached import Computation
     from faas.engine.clock_cache import ClockCache
     from faas.engine.selection.assembly import Selector
+    from faas.times import Times
 
 
 @dataclass(frozen=True)
 class Shared:
     """What all engines of an instance share: those of its endpoints, and of each version of its state.
 
-    `cache` is there where answers are kept, `selector` where there are variants.
+    `cache` is there where answers are kept, `selector` where there are variants, `times` where something is promised.
     """
 
     function: Function
@@ -34,6 +36,7 @@ class Shared:
     observer: Observer | None = None
     cache: ClockCache[Computation] | None = None
     selector: Selector | None = None
+    times: Times | None = None
 
     @classmethod
     def of(cls, function: Function, thread: ModelThread, clock: Clock, observer: Observer | None = None) -> Shared:
@@ -50,7 +53,12 @@ class Shared:
 
             variants = next(each.variants for each in function.endpoints if each.variants)
             selector = Selector(function, spec.selection, variants, clock)
-        return cls(function, thread, clock, observer, cache, selector)
+        times: Times | None = None
+        if spec.batching is not None and spec.batching.slo_ms is not None:
+            from faas.times import Times
+
+            times = Times(function)
+        return cls(function, thread, clock, observer, cache, selector, times)
 
 
 def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: str) -> Engine:
@@ -82,6 +90,7 @@ def _computed(handler: Handler, endpoint: Endpoint, shared: Shared, batchers: li
         clock=shared.clock,
         observer=shared.observer,
         batchers=batchers,
+        make_latency=None if shared.times is None else partial(shared.times.model, f"{endpoint.path} {endpoint.method}"),
     )
 
 

@@ -19,7 +19,6 @@ from faas.engine.work import Work
 from faas.messages import Call
 from faas.spec import Batching
 
-
 MakeLatency = Callable[[str, Callable[[int], int]], LatencyModel]
 """Makes the latency model of a batcher, given which of its engine's it is and what sizes are padded up to."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -108,7 +107,7 @@ class LatencyModel:
         self._bounds = None
         self._within.clear()
         window = self._windows.get(_class(size))
-        side = 0 if window is None else window.side(seconds / self._speed)
+        side = 0 if window is None else window.side(self._at_class(size, seconds))
         slower = side > 0
         if side and all(way == slower for _, _, way in self._strays):
             self._strays.append((size, seconds, slower))
@@ -117,9 +116,9 @@ class LatencyModel:
             return
         strays, self._strays = self._strays, [(size, seconds, slower)] if side else []
         for stray_size, stray_s, _ in strays:  # one that stays alone is no drift, but one of the slow runs there are
-            self._windows[_class(stray_size)].add(stray_s / self._speed)
+            self._windows[_class(stray_size)].add(self._at_class(stray_size, stray_s))
         if not side:
-            self._take(size, seconds / self._speed)
+            self._take(size, seconds)
 
     def profile(self) -> Profile:
         """Return what is known of the sizes that ran often enough; what `__init__` takes."""
@@ -131,16 +130,23 @@ class LatencyModel:
         strays, self._strays = self._strays, []
         usual = [max(self._windows[_class(size)].usual * self._speed, _LEAST_S) for size, _, _ in strays]
         ratios = [max(seconds, _LEAST_S) / expected for (_, seconds, _), expected in zip(strays, usual, strict=True)]
-        self._speed *= statistics.median(ratios)
+        self._speed *= _median(ratios)
         for size, seconds, _ in strays:
-            self._take(size, seconds / self._speed)
+            self._take(size, seconds)
 
-    def _take(self, size: int, at_speed_s: float) -> None:
-        self._line.observe(size, at_speed_s)
+    def _take(self, size: int, seconds: float) -> None:
+        self._line.observe(size, seconds / self._speed)
         window = self._windows.get(_class(size))
         if window is None:
             window = self._windows[_class(size)] = _Window()
-        window.add(at_speed_s)
+        window.add(self._at_class(size, seconds))
+
+    def _at_class(self, size: int, seconds: float) -> float:
+        """Return what a run comes to in units of the speed, for the size under which it is counted."""
+        counted = _class(size)
+        if counted == size:
+            return seconds / self._speed
+        return seconds / self._speed * self._line.seconds(counted) / max(self._line.seconds(size), _LEAST_S)
 
     def _make_bounds(self) -> tuple[list[int], list[float], float]:
         """Return the sizes that count, their quantiles made to rise, and how far these lie above the line."""
@@ -151,7 +157,7 @@ class LatencyModel:
                 sizes.append(size)
                 bounds.append(highest)
                 above.append(window.bound / max(self._line.seconds(size), _LEAST_S))
-        return sizes, bounds, max(1.0, statistics.median(above)) if above else 1.0
+        return sizes, bounds, max(1.0, _median(above)) if above else 1.0
 
     def _runs_as(self, size: int) -> int:
         return size if self._padded is None else self._padded(size)
@@ -198,6 +204,10 @@ class _Window:
         insort(self._sorted, value)
         if len(self._recent) > WINDOW:
             del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]  # the module `statistics` is more than an instance should load for this
 
 
 def _class(size: int) -> int:

@@ -137,7 +137,7 @@ def test_a_larger_size_never_takes_less() -> None:
 
 def test_sizes_near_each_other_share_what_is_known_once_they_are_large() -> None:
     model = running(LatencyModel(), [1, 1, 1, 1000, 1001, 1002])
-    assert model.at_most(999) == pytest.approx(linear(1001), rel=0.01)
+    assert linear(1001) <= model.at_most(999) <= 1.07 * linear(1001), "a sixteenth more at most"
     for size in range(1, 5000):
         running(model, [size])
     assert len(model.profile()) < 150

@@ -1,0 +1,16 @@
+"""The engine: how calls are joined into batches, and who is served in time.
+
+python -m benchmarks.engine
+"""
+
+import sys
+
+from benchmarks import area
+from benchmarks.measures import simulation
+
+MEASURES = {
+    "simulation": simulation.measure,
+}
+
+if __name__ == "__main__":
+    sys.exit(area.main("engine", MEASURES))
