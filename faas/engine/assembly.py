@@ -80,7 +80,7 @@ def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: s
 
 def _computed(handler: Handler, endpoint: Endpoint, shared: Shared, batchers: list[Batcher]) -> Engine:
     """Return the engine that calls the handler; the batchers in it are added to `batchers`."""
-    function = shared.function
+    function, times = shared.function, shared.times
     return make_engine(
         work_of(handler, endpoint),
         batching=function.spec.batching,
@@ -90,7 +90,7 @@ def _computed(handler: Handler, endpoint: Endpoint, shared: Shared, batchers: li
         clock=shared.clock,
         observer=shared.observer,
         batchers=batchers,
-        make_latency=None if shared.times is None else partial(shared.times.model, f"{endpoint.path} {endpoint.method}"),
+        make_latency=None if times is None else partial(times.model, f"{endpoint.path} {endpoint.method}"),
     )
 
 
