@@ -10,8 +10,10 @@ from typing import Any
 
 from faas.clock import monotonic
 from faas.engine.engine import Engine, make_engine
+from faas.engine.forms import form_of
 from faas.engine.thread import ModelThread
 from faas.engine.work import Work
+from faas.function import Function
 from faas.messages import Call, Context
 from faas.spec import Batching
 
@@ -62,6 +64,16 @@ async def serving(
         await engine.close()
         if thread is None:
             assert await model.close(LONG_S)
+
+
+def serving_of(function: Any, **options: Any) -> Any:
+    """The engine of a decorated function."""
+    assert isinstance(function, Function)
+    form = form_of(function.main.signature, function.spec.batching)
+    signature = function.main.signature
+    return serving(
+        function.user, signature.kind, function.spec.batching, form=form, context=signature.context, **options
+    )
 
 
 async def outcome(engine: Engine, made: Call) -> Any:

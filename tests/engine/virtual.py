@@ -123,3 +123,8 @@ class Callers:
     async def all(self) -> dict[Any, tuple[float, Any]]:
         await asyncio.gather(*self._tasks)
         return self.answers
+
+
+def waiting(**settings: Any) -> Batching:
+    """Triton's and TensorFlow Serving's way: 10 ms of waiting for others."""
+    return Batching(**({"max_batch_size": 4, "wait_ms": 10, "idle": "wait"} | settings))
