@@ -178,6 +178,8 @@ def _features(facts: Facts, spec: ServiceSpec) -> Iterator[Finding]:
 
 
 def _timeouts(facts: Facts, spec: ServiceSpec) -> Iterator[Finding]:
+    start_s = f"startup_timeout_s={spec.timeouts.startup_timeout_s:g} and the rest for a node and the image"
+    yield Finding("ok", "deadline", f"a revision has {spec.timeouts.progress_s} s to become ready, {start_s}")
     if facts.defaults is None:
         if (text := about_timeouts(spec.timeouts)) is not None:
             yield Finding("warning", "timeouts", text, "ask the operator, config-defaults could not be read")

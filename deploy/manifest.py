@@ -17,7 +17,6 @@ from deploy.volume import SnapshotVolume
 Document = dict[str, Any]
 
 _SNAPSHOT = "snapshot"
-_PROGRESS_MARGIN_S = 60  # scheduling and pulling the image come before the startup timeout begins
 
 
 def service(spec: ServiceSpec) -> Document:
@@ -25,7 +24,6 @@ def service(spec: ServiceSpec) -> Document:
     labels = {**spec.labels, "app.kubernetes.io/name": spec.label, "app.kubernetes.io/managed-by": "faas"}
     on_service = {key: value for key, value in spec.annotations.items() if SERVICE_ANNOTATION.fullmatch(key)}
     on_template = {key: value for key, value in spec.annotations.items() if key not in on_service}
-    progress_s = math.ceil(spec.timeouts.startup_timeout_s) + _PROGRESS_MARGIN_S
     return {
         "apiVersion": "serving.knative.dev/v1",
         "kind": "Service",
@@ -42,7 +40,7 @@ def service(spec: ServiceSpec) -> Document:
                     "annotations": {
                         **on_template,
                         **_autoscaling(spec.scaling),
-                        "serving.knative.dev/progress-deadline": f"{progress_s}s",
+                        "serving.knative.dev/progress-deadline": f"{spec.timeouts.progress_s}s",
                     },
                 },
                 "spec": _revision(spec),

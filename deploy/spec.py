@@ -25,6 +25,7 @@ _OWN_ANNOTATION = re.compile(
     r"autoscaling\.knative\.dev/(?!initial|panic|metric-?[aA]gg).*|serving\.knative\.dev/(?!rollout-duration).*|faas/.*"
 )
 _RESERVED_PORTS = (8008, 8012, 8013, 8022, 8112, 9090, 9091)  # Knative's queue-proxy listens there
+_PROGRESS_MARGIN_S = 60  # scheduling and pulling the image come before the startup timeout begins
 _DRAIN_S = 30  # the queue-proxy holds SIGTERM back for this long, while routes to the pod go
 
 SHORTEST_WINDOW_S, USUAL_WINDOW_S, _LONGEST_WINDOW_S = 6, 60, 3600
@@ -132,6 +133,11 @@ class Timeouts:
     def revision_s(self) -> int:
         """The revision's timeout: room for a request, and for a stop, since Knative gives a pod the same to end."""
         return max(self.request_s, _DRAIN_S + math.ceil(self.grace_period_s))
+
+    @property
+    def progress_s(self) -> int:
+        """What a new revision may take until its first instance is ready: the pod's own start, and what precedes it."""
+        return math.ceil(self.startup_timeout_s) + _PROGRESS_MARGIN_S
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,6 +81,15 @@ def apply(
     raise AssertionError("the last try returns or raises")
 
 
+def existing(rest: Rest, namespace: str, name: str) -> Document:
+    """The live service; raises `Missing`, with where to look, where there is none."""
+    try:
+        return rest.get(SERVICES.path(namespace, name))
+    except Missing as missing:
+        text = f"there is no service {name} in {namespace}; see those there are with: faas list"
+        raise Missing(text, status=missing.status, reason=missing.reason) from missing
+
+
 def await_standing(rest: Rest, kind: Kind, namespace: str, name: str, deadline: float) -> Document | None:
     """The live object, None where there is none; one that is being deleted is awaited until it is gone."""
     while True:

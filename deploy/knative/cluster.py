@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from deploy.doctor import Facts, Reach
+from deploy.errors import InvalidSpec
 from deploy.knative import apply as applying
 from deploy.knative import gathering, logs, rollout, routing, secrets, services, waiting
 from deploy.knative.connection import connect
@@ -51,7 +52,11 @@ class Cluster:
         self._rest.close()
 
     def apply(self, document: Document, *, dry_run: bool = False, take_over: bool = False) -> applying.Applied:
-        """Create or change the service of `document`, or find it unchanged."""
+        """Create or change the service of `document`, or find it unchanged; it must be of this namespace."""
+        wanted = document["metadata"]["namespace"]
+        if wanted != self.namespace:
+            remedy = f"describe the service for {self.namespace}, or connect with namespace={wanted!r}"
+            raise InvalidSpec("namespace", wanted, f"is not the cluster's, which is {self.namespace}", remedy)
         return applying.apply(self._rest, document, dry_run=dry_run, take_over=take_over)
 
     def wait_ready(

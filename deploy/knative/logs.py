@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.errors import ClusterError, Missing, Refused
+from deploy.knative.apply import existing
 from deploy.knative.gathered import Ended, Gathered
 from deploy.knative.resources import PODS, SERVICE_LABEL, USER_CONTAINER, Document
 from deploy.knative.rest import Query, Rest
@@ -28,7 +29,11 @@ class LogLine:
 
 
 def logs(rest: Rest, namespace: str, name: str, *, tail: int | None = 100, since_s: int | None = None) -> list[LogLine]:
-    """The last `tail` lines of each pod there is (None: all of them), of the last `since_s` seconds, by time."""
+    """The last `tail` lines of each pod there is (None: all of them), of the last `since_s` seconds, by time.
+
+    Raises `Missing` where there is no such service.
+    """
+    existing(rest, namespace, name)
     pods = rest.list_all(PODS.path(namespace), {"labelSelector": f"{SERVICE_LABEL}={name}"})["items"]
     found: list[LogLine] = []
     for pod in pods:
@@ -46,6 +51,7 @@ def follow(
 
     Ends after `timeout_s`, or when it is closed. A pod that ends leaves; a container that starts anew is read on.
     """
+    existing(rest, namespace, name)
     deadline = time.monotonic() + timeout_s
     with Gathered[Listed | Changed | LogLine]() as sources:
         watch = Watch(rest, PODS.path(namespace), {"labelSelector": f"{SERVICE_LABEL}={name}"})

@@ -13,6 +13,7 @@ from typing import Literal
 from deploy import rollback, traffic
 from deploy.errors import ClusterError, InvalidSpec, Missing, NotAllowed
 from deploy.knative import metrics, routing
+from deploy.knative.apply import existing
 from deploy.knative.resources import (
     GENERATION_LABEL,
     REVISIONS,
@@ -79,7 +80,7 @@ def promote(rest: Rest, namespace: str, name: str) -> Plan:
 
 def back(rest: Rest, namespace: str, name: str, to: str | None = None) -> tuple[str, Plan]:
     """All requests for `to`, or for what came before: the stable revision of a trial, else the one before this."""
-    service = rest.get(SERVICES.path(namespace, name))
+    service = existing(rest, namespace, name)
     found = rest.list_all(REVISIONS.path(namespace), {"labelSelector": f"{SERVICE_LABEL}={name}"})["items"]
     newest_first = sorted(found, key=_number, reverse=True)
     ready = [r["metadata"]["name"] for r in newest_first if condition(r, "Ready").get("status") == "True"]
@@ -108,7 +109,7 @@ def watch(
     """
     read = read or (lambda revision: metrics.read(rest, namespace, revision))
     stop = stop or threading.Event()
-    plan = traffic.from_document(rest.get(SERVICES.path(namespace, name))["spec"].get("traffic"))
+    plan = traffic.from_document(existing(rest, namespace, name)["spec"].get("traffic"))
     stable, candidate = _on_trial(plan, name)
     trial = rollback.begin(clock(), read(candidate), read(stable))
     decision = Decision("wait", "no look was taken")

@@ -6,11 +6,10 @@ for a new revision, which is the way it documents. Writing to the revision itsel
 """
 
 import threading
-import time
 from collections.abc import Callable
 
-from deploy.errors import Conflict, InvalidSpec, Missing
-from deploy.knative.apply import Wait, await_standing, check_ours, meaning
+from deploy.errors import Conflict, InvalidSpec
+from deploy.knative.apply import Wait, check_ours, existing, meaning
 from deploy.knative.resources import REVISIONS, SERVICE_LABEL, SERVICES, Document
 from deploy.knative.rest import Rest
 from deploy.knative.waiting import wait_gone
@@ -62,7 +61,7 @@ def scale(
 
 def delete(rest: Rest, namespace: str, name: str, *, timeout_s: float) -> None:
     """Delete the service with all that Knative made of it, and wait until it is gone; `Missing` where there is none."""
-    live = rest.get(SERVICES.path(namespace, name))
+    live = existing(rest, namespace, name)
     check_ours(live, name, namespace)
     options = {"propagationPolicy": "Foreground", "preconditions": {"uid": live["metadata"]["uid"]}}
     rest.delete(SERVICES.path(namespace, name), options)
@@ -82,9 +81,7 @@ def change(
     wait = wait or threading.Event().wait
     path = SERVICES.path(namespace, name)
     for num_try in range(_MOST_TRIES):
-        live = await_standing(rest, SERVICES, namespace, name, time.monotonic() + 60)
-        if live is None:
-            raise Missing(f"there is no service {name} in {namespace}; see those there are with: faas list", status=404)
+        live = existing(rest, namespace, name)
         check_ours(live, name, namespace)
         body = patch(live)
         if meaning(_merged(live, body)) == meaning(live):

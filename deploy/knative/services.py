@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from deploy.knative.apply import existing
 from deploy.knative.pods import PodState, pod_state
 from deploy.knative.resources import (
     GENERATION_LABEL,
@@ -108,7 +109,7 @@ def services(rest: Rest, namespace: str | None) -> list[Service]:
 
 def describe(rest: Rest, namespace: str, name: str) -> Detail:
     """Everything about the service with the label `name`; raises `Missing` where there is none."""
-    service = rest.get(SERVICES.path(namespace, name))
+    service = existing(rest, namespace, name)
     selector = {"labelSelector": f"{SERVICE_LABEL}={name}"}
     pods = rest.list_all(PODS.path(namespace), selector)["items"]
     revisions = rest.list_all(REVISIONS.path(namespace), selector)["items"]

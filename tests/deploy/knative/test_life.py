@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from deploy.errors import ClusterError, Conflict, Missing, NotOurs
 from deploy.knative import Cluster, routing
 from deploy.knative.rest import Rest
 from deploy.knative.services import ready_revisions
+from deploy.rollback import Limits
 from deploy.traffic import EVERYTHING_LATEST, Share, parse
 
 from .answers import stale
@@ -51,12 +53,24 @@ def test_describe_tells_all_and_is_plain_values(cluster: Cluster) -> None:
 
 
 def test_a_service_that_is_not_there(cluster: Cluster) -> None:
-    with pytest.raises(Missing):
-        cluster.describe("absent")
-    with pytest.raises(Missing, match="faas list"):
-        cluster.scale("absent", min_instances=1)
-    with pytest.raises(Missing):
-        cluster.delete("absent")
+    actions: list[Callable[[], object]] = [
+        lambda: cluster.describe("absent"),
+        lambda: cluster.scale("absent", min_instances=1),
+        lambda: cluster.promote("absent"),
+        lambda: cluster.rollback("absent"),
+        lambda: cluster.delete("absent"),
+        lambda: cluster.logs("absent"),
+        lambda: next(cluster.follow_logs("absent")),
+        lambda: cluster.watch_canary("absent", limits=Limits()),
+    ]
+    for action in actions:
+        with pytest.raises(Missing, match=r"there is no service absent in default; see .* faas list"):
+            action()
+
+
+def test_a_service_of_another_namespace_is_not_deployed_by_mistake(cluster: Cluster) -> None:
+    with pytest.raises(InvalidSpec, match="namespace='team-a' is not the cluster's, which is default"):
+        cluster.apply(document(namespace="team-a"))
 
 
 def test_traffic_stays_over_a_deploy(cluster: Cluster) -> None:
