@@ -174,4 +174,4 @@ class Hosted:
         counts = loop.capacity.counts
         for name in Counts.__slots__:
             setattr(self.past, name, getattr(self.past, name) + getattr(counts, name))
-        self.num_past_starts += loop.num_starts
+        self.num_past_starts += loop.starts.num_ordered

@@ -10,23 +10,19 @@ import contextlib
 import math
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from faas.clock import Clock, monotonic
-from faas.metrics import Histogram
 from faas.platform.autoscaler import scaling_settings
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, OnChange, State
 from faas.platform.logs import LogFile
+from faas.platform.starts import Starts
 from faas.platform.wanted import Wanted
 from faas.preparation import Preparation
 from warmpool.policy import Backoff
 
-START_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-TOTAL = "total"
-"""Among the phases of a start: all of it, from the order until the instance was ready."""
 SOUND_AFTER_S = 1.0
 """An instance that was ready for this long, or has answered, before it ended was no failed start."""
 DEAF_AFTER_S = 5.0
@@ -35,17 +31,6 @@ RETRY_AFTER_S = 5.0
 """What callers are told to wait where there was no room for an instance."""
 STARTUP_SLACK_S = 5.0
 """An instance gives itself up after its start-up time-out; one that does not within this much more is killed."""
-
-
-@dataclass(frozen=True)
-class ColdStart:
-    """One start of an instance: when it was ready (monotonic seconds), and the seconds that its phases took."""
-
-    instance: str
-    ready_at: float
-    total_s: float
-    how: str
-    phases: dict[str, float]
 
 
 class Launcher(Protocol):
@@ -101,9 +86,7 @@ class ScalingLoop:
             clock=clock,
         )
         self.instances: list[Instance] = []
-        self.last_start: ColdStart | None = None
-        self.start_seconds: dict[str, Histogram] = {}
-        self.num_starts = 0
+        self.starts = Starts()
         self.failure: str | None = None
         self._launcher = launcher
         self.log = log
@@ -266,7 +249,7 @@ class ScalingLoop:
             self._prove(refusal)
             self._give_up(refusal, RETRY_AFTER_S)
             return False
-        self.num_starts += 1
+        self.starts.num_ordered += 1
         self.instances.append(self._launcher.launch(self.preparation, self.log, self._on_change))
         return True
 
@@ -291,11 +274,7 @@ class ScalingLoop:
         self.wake()
 
     def _ready(self, made: Instance) -> None:
-        assert made.ready_at is not None
-        start = ColdStart(made.id, made.ready_at, made.ready_at - made.ordered_at, made.how, made.phases)
-        self.last_start = start
-        for phase, duration_s in ({TOTAL: start.total_s} | made.phases).items():
-            self.start_seconds.setdefault(phase, Histogram(START_BOUNDS_S)).observe(duration_s)
+        self.starts.add(made)
         self.failure = None
         self._prove(None)
         endpoint = self._endpoints[made] = Endpoint(made.address)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from faas.platform.instances import State
-from faas.platform.loop import TOTAL, ScalingLoop
+from faas.platform.loop import ScalingLoop
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -69,9 +69,9 @@ class _Collector:
             labels=[*OF, "phase"],
         )
         for loop in self._loops:
-            for phase, durations in loop.start_seconds.items():
+            for phase, durations in loop.starts.seconds.items():
                 seconds.add_metric([*_of(loop), phase], durations.cumulative(), durations.total)
-            starts.add_metric(_of(loop), sum(loop.start_seconds[TOTAL].counts) if TOTAL in loop.start_seconds else 0)
+            starts.add_metric(_of(loop), loop.starts.num_ready)
         yield starts
         yield seconds
 

@@ -18,7 +18,7 @@ def function_row(hosted: Hosted, base_url: str) -> dict[str, Any]:
     main, loops = hosted.main, hosted.loops
     preparation = main.preparation if main is not None else None
     loop = hosted.loop_of(main.id) if main is not None else None
-    start = loop.last_start if loop is not None else None
+    start = loop.starts.last if loop is not None else None
     counts = [hosted.past, *(one.capacity.counts for one in loops)]
     return {
         "name": hosted.name,
@@ -34,7 +34,7 @@ def function_row(hosted: Hosted, base_url: str) -> dict[str, Any]:
         "in_flight": sum(one.capacity.concurrency.current for one in loops),
         "requests": _sum(counts, "requests"),
         "failed": _sum(counts, "failed"),
-        "starts": hosted.num_past_starts + sum(one.num_starts for one in loops),
+        "starts": hosted.num_past_starts + sum(one.starts.num_ordered for one in loops),
         "failure": hosted.failure or next((one.failure for one in loops if one.failure), None),
         "snapshot": preparation.snapshot if preparation is not None else None,
         "reason": preparation.reason if preparation is not None else None,

@@ -80,7 +80,7 @@ async def _replay(description: Description, calls: Iterable[Call], start_s: floa
         num_calls=len(callers),
         num_cold=sum(caller.is_cold for caller in callers),
         num_refused=sum(caller.is_refused for caller in callers),
-        num_starts=loop.num_starts,
+        num_starts=loop.starts.num_ordered,
         waited_s=sum(caller.waited_s for caller in callers),
         instance_s=launcher.instance_s,
     )

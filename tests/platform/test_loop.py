@@ -158,7 +158,7 @@ def test_a_held_request_starts_one_instance_at_once_and_is_sent_to_it(bench):
         bench.now += 0.05
         bench.launcher.ready(bench.launcher.launched[0])
         assert call.endpoint is not None
-        assert bench.loop.last_start.total_s == pytest.approx(0.05)
+        assert bench.loop.starts.last.total_s == pytest.approx(0.05)
 
     asyncio.run(story())
 
