@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
+import msgspec
+
 from faas import codec
 from faas.function import Endpoint, Function
 
@@ -38,6 +40,8 @@ def openapi(function: Function, version: str) -> bytes:
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     for endpoint in function.endpoints:
         paths[endpoint.path] = {"post": _operation(function, endpoint, schemas)}
+    if function.spec.selection is not None and function.spec.selection.learns:
+        paths["/feedback"] = {"post": _feedback(schemas)}
     said = inspect.getdoc(function.user) or ""
     return codec.encode(
         {
@@ -72,6 +76,24 @@ def _operation(function: Function, endpoint: Endpoint, schemas: dict[str, Any]) 
         required = any(parameter.required for parameter in signature.parameters)
         operation["requestBody"] = {"required": required, "content": taken}
     return operation
+
+
+def _feedback(schemas: dict[str, Any]) -> dict[str, Any]:
+    from faas.engine.selection.feedback import Feedback  # nothing to a function that does not learn
+
+    (body,), parts = msgspec.json.schema_components([Feedback], ref_template="#/components/schemas/{name}")
+    schemas |= parts
+    errors = {status: {"$ref": f"#/components/responses/{status}"} for status in ("400", "422")}
+    return {
+        "operationId": "feedback",
+        "summary": "Say how good an answer was",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {
+            "204": {"description": "it was learned from"},
+            "404": {"description": "the call is not remembered"},
+            **errors,
+        },
+    }
 
 
 def _answers(endpoint: Endpoint, answer: dict[str, Any]) -> dict[str, Any]:

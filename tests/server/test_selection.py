@@ -111,6 +111,14 @@ async def test_without_learning_there_is_no_feedback(serving):
         problem(await served.post({"request_id": "a", "loss": 1}, "/feedback"), 404)
 
 
+async def test_the_schema_tells_of_feedback(serving):
+    async with serving(animals(Selection(policy="exp4"))) as served:
+        told = (await served.client.get("/openapi.json")).json()
+        assert "/feedback" in told["paths"]
+        assert told["components"]["schemas"]["Feedback"]["required"] == ["request_id"]
+        assert told["paths"]["/"]["post"]["operationId"] == "cat"
+
+
 async def test_users_have_weights_of_their_own(serving):
     async with serving(animals(Selection(policy="exp4", eta=5.0, context="X-User"))) as served:
         ann = {"X-User": "ann"}
