@@ -13,6 +13,7 @@ SNAPSHOT_URI_ENV = "FAAS_SNAPSHOT_URI"
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_ENV = ("PORT", "K_SERVICE", "K_CONFIGURATION", "K_REVISION", SNAPSHOT_DIR_ENV, SNAPSHOT_URI_ENV)
+_RESERVED_MOUNTS = ("/dev", "/dev/log")
 _REPOSITORY = re.compile(r"[a-z0-9._/-]{2,255}")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -90,4 +91,11 @@ def absolute_path(option: str, value: str) -> str:
     parts = value.split("/")[1:]
     if not value.startswith("/") or any(part in ("", ".", "..") for part in parts):
         raise InvalidSpec(option, value, "is not an absolute path below /", "write it in full, such as /snapshot")
+    return value
+
+
+def mount_path(option: str, value: str) -> str:
+    """An absolute path at which Knative lets a volume be mounted."""
+    if absolute_path(option, value) in _RESERVED_MOUNTS:
+        raise InvalidSpec(option, value, "is reserved by Knative", "mount at a folder of your own, such as /data")
     return value

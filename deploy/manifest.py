@@ -16,7 +16,7 @@ from deploy.volume import SnapshotVolume
 
 Document = dict[str, Any]
 
-_SNAPSHOT = "snapshot"
+_SNAPSHOT, _SCRATCH = "snapshot", "scratch"
 
 
 def service(spec: ServiceSpec) -> Document:
@@ -107,8 +107,8 @@ def _revision(spec: ServiceSpec) -> Document:
         revision["serviceAccountName"] = spec.service_account
     if spec.resources.gpu_kind is not None:
         revision["affinity"] = _node_affinity(spec.resources.gpu_kind_label, spec.resources.gpu_kind)
-    if spec.snapshot is not None:
-        revision["volumes"] = [{"name": _SNAPSHOT, **_volume_source(spec.snapshot)}]
+    if volumes := _volumes(spec):
+        revision["volumes"] = volumes
     return revision
 
 
@@ -125,9 +125,12 @@ def _container(spec: ServiceSpec) -> Document:
         container["envFrom"] = [{"secretRef": {"name": name}} for name in whole_secrets]
     container["resources"] = _resources(spec.resources)
     container.update(_probes(spec))
-    container["securityContext"] = _security_context(spec.run_as_user)
+    container["securityContext"] = _security_context(spec)
+    mounts = [] if spec.scratch_path is None else [{"name": _SCRATCH, "mountPath": spec.scratch_path}]
     if spec.snapshot is not None:
-        container["volumeMounts"] = [_mount(spec.snapshot)]
+        mounts.append(_mount(spec.snapshot))
+    if mounts:
+        container["volumeMounts"] = mounts
     return container
 
 
@@ -173,7 +176,7 @@ def _probes(spec: ServiceSpec) -> Document:
     return probes
 
 
-def _security_context(user: int | None) -> Document:
+def _security_context(spec: ServiceSpec) -> Document:
     """The `restricted` profile of the Pod Security Standards, on the container: on the pod it is behind a flag."""
     context: Document = {
         "runAsNonRoot": True,
@@ -181,13 +184,24 @@ def _security_context(user: int | None) -> Document:
         "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    return context if user is None else {**context, "runAsUser": user}
+    if spec.scratch_path is not None:
+        context["readOnlyRootFilesystem"] = True
+    if spec.run_as_user is not None:
+        context["runAsUser"] = spec.run_as_user
+    return context
 
 
 def _node_affinity(label: str, kind: str) -> Document:
     expression = {"key": label, "operator": "In", "values": gpu.node_label_values(kind)}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _volumes(spec: ServiceSpec) -> list[Document]:
+    volumes: list[Document] = [] if spec.scratch_path is None else [{"name": _SCRATCH, "emptyDir": {}}]
+    if spec.snapshot is not None:
+        volumes.append({"name": _SNAPSHOT, **_volume_source(spec.snapshot)})
+    return volumes
 
 
 def _volume_source(snapshot: SnapshotVolume) -> Document:

@@ -186,7 +186,9 @@ class ServiceSpec:
     `name` may be a Python name; `label` is what the cluster gets. `command`, `args` and the values of `env` are taken
     literally (`$` has no meaning in them); an empty `command` runs the image's own. `run_as_user` is needed where the
     image does not name a numeric user, since instances never run as root. `annotations` go on the revision template,
-    those that Knative reads from a service (`networking.knative.dev/`, the rollout duration) on the service.
+    those that Knative reads from a service (`networking.knative.dev/`, the rollout duration) on the service. The root
+    file system is read-only; `scratch_path` is an empty folder to write in, on the node's disk (None: there is none, and
+    the root can be written to).
     """
 
     name: str
@@ -206,6 +208,7 @@ class ServiceSpec:
     service_account: str | None = None
     run_as_user: int | None = None
     snapshot: SnapshotVolume | None = None
+    scratch_path: str | None = "/tmp"
 
     def __post_init__(self) -> None:
         if not names.is_namespace(self.namespace):
@@ -225,6 +228,12 @@ class ServiceSpec:
             checks.object_name("service_account", self.service_account)
         if self.run_as_user is not None:
             checks.whole("run_as_user", self.run_as_user, least=1)
+
+        if self.scratch_path is not None:
+            checks.mount_path("scratch_path", self.scratch_path)
+            if self.snapshot is not None and self.snapshot.mount_path == self.scratch_path:
+                remedy = "give one of them another path"
+                raise InvalidSpec("scratch_path", self.scratch_path, "is where the snapshot is mounted", remedy)
 
     @property
     def label(self) -> str:

@@ -9,8 +9,6 @@ from deploy.errors import InvalidSpec
 
 VolumeKind = Literal["hostPath", "pvc", "image", "emptyDir"]
 
-_RESERVED_MOUNTS = ("/dev", "/dev/log")
-
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotVolume:
@@ -39,8 +37,7 @@ class SnapshotVolume:
                 "snapshot.kind", self.kind, "is unknown", f"give one of {', '.join(get_args(VolumeKind))}"
             )
         self._check_source()
-        if checks.absolute_path("snapshot.mount_path", self.mount_path) in _RESERVED_MOUNTS:
-            raise InvalidSpec("snapshot.mount_path", self.mount_path, "is reserved by Knative", "mount at /snapshot")
+        checks.mount_path("snapshot.mount_path", self.mount_path)
         if self.sub_path is not None:
             if self.kind not in ("pvc", "image"):
                 raise InvalidSpec(

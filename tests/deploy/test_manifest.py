@@ -215,7 +215,7 @@ def test_dollars_reach_the_process_as_written() -> None:
 
 
 def test_instances_run_under_the_restricted_profile() -> None:
-    assert container(spec_with())["securityContext"] == {
+    assert container(spec_with(scratch_path=None))["securityContext"] == {
         "runAsNonRoot": True,
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -240,13 +240,25 @@ def test_instances_run_under_the_restricted_profile() -> None:
     ids=lambda value: value.kind if isinstance(value, SnapshotVolume) else "",
 )
 def test_a_snapshot_is_mounted_and_the_process_is_told_where(snapshot: SnapshotVolume, source: dict[str, Any]) -> None:
-    spec = spec_with(snapshot=snapshot)
+    spec = spec_with(snapshot=snapshot, scratch_path=None)
     assert revision(spec)["volumes"] == [{"name": "snapshot", **source}]
     env = {entry["name"]: entry["value"] for entry in container(spec)["env"]}
     fetched = {"FAAS_SNAPSHOT_URI": "s3://b/p"} if snapshot.kind == "emptyDir" else {}
     assert env == {"FAAS_SNAPSHOT_DIR": "/snapshot", **fetched}
     (mount,) = container(spec)["volumeMounts"]
     assert mount.get("readOnly", False) is (snapshot.kind != "emptyDir")
+
+
+def test_the_root_is_read_only_and_there_is_a_place_to_write() -> None:
+    assert container(spec_with())["securityContext"]["readOnlyRootFilesystem"] is True
+    assert revision(spec_with())["volumes"] == [{"name": "scratch", "emptyDir": {}}]
+    assert container(spec_with())["volumeMounts"] == [{"name": "scratch", "mountPath": "/tmp"}]
+    snapshot = SnapshotVolume(kind="pvc", source="c")
+    mounts = container(spec_with(snapshot=snapshot, scratch_path="/scratch"))["volumeMounts"]
+    assert [mount["mountPath"] for mount in mounts] == ["/scratch", "/snapshot"]
+    writable = spec_with(scratch_path=None)
+    assert "volumes" not in revision(writable)
+    assert "volumeMounts" not in container(writable)
 
 
 def test_annotations_go_where_knative_reads_them() -> None:

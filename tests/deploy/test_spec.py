@@ -134,6 +134,10 @@ def test_parts_are_checked_when_they_are_made(make: Any, options: dict[str, Any]
         ({"annotations": {"example.com/n": 1}}, "annotations['example.com/n']"),
         ({"service_account": "A B"}, "service_account"),
         ({"run_as_user": 0}, "run_as_user"),
+        ({"scratch_path": "tmp"}, "scratch_path"),
+        ({"scratch_path": "/dev"}, "scratch_path"),
+        ({"scratch_path": "/"}, "scratch_path"),
+        ({"scratch_path": "/s", "snapshot": SnapshotVolume(kind="pvc", source="m", mount_path="/s")}, "scratch_path"),
     ],
 )
 def test_a_service_is_checked_when_it_is_made(options: dict[str, Any], option: str) -> None:
