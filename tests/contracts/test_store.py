@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import snapshot
-from snapshot import BadNameError, Manifest, SnapshotNotFoundError
+from snapshot import BadNameError, Manifest, SnapshotExistsError, SnapshotNotFoundError
 from snapshot.store import MAX_NAME_LENGTH
 from tests.contracts.stores import STORES, Rig
 
@@ -172,6 +172,27 @@ def test_pruning_keeps_the_newest_and_the_latest_and_the_files_they_have(rig: Ri
     snapshot.verify(rig.folder(rig.store.find("embed")))
     with pytest.raises(ValueError, match="cannot keep -1"):
         rig.store.prune("embed", keep=-1)
+
+
+def test_numbered_snapshots_are_kept_until_their_numbers_go(rig: Rig, made: Made) -> None:
+    stored = [rig.store.publish("embed", made(value, weights=float(value))) for value in range(3)]
+    assert rig.store.versions("embed") == {}
+    rig.store.number("embed", 1, stored[0].digest)
+    rig.store.number("embed", 10, stored[1].digest)
+    found = rig.store.versions("embed")
+    assert sorted(found) == [1, 10]
+    assert [rig.store.find("embed", found[number]).digest for number in (1, 10)] == [stored[0].digest, stored[1].digest]
+    assert rig.store.names() == ["embed"]
+    with pytest.raises(SnapshotExistsError, match="has a version 1 already"):
+        rig.store.number("embed", 1, stored[2].digest)
+    with pytest.raises(SnapshotNotFoundError):
+        rig.store.number("embed", 2, "0" * 64)
+    assert rig.store.prune("embed", keep=0) == []
+    rig.store.unnumber("embed", 1)
+    with pytest.raises(SnapshotNotFoundError, match="no version 1"):
+        rig.store.unnumber("embed", 1)
+    assert [one.digest for one in rig.store.prune("embed", keep=0)] == [stored[0].digest]
+    snapshot.verify(rig.folder(rig.store.find("embed", found[10])))
 
 
 def test_a_tensor_of_no_bytes_is_kept(rig: Rig, tmp_path: Path) -> None:

@@ -123,6 +123,14 @@ def test_the_least_recently_used_goes_with_its_blobs_and_the_latest_with_it(
     check_tidy(store)
 
 
+def test_a_version_stays_whatever_the_budget(store: LocalStore, publish: Publish) -> None:
+    old, new = publish("a", 1, hours=9), publish("a", 2, hours=5)
+    store.number("a", 3, old.digest)
+    going, staying = fates(collect(store, 0))
+    assert going == {new.short_digest: LEAST_RECENTLY_USED}
+    assert staying == {old.short_digest: "is version 3"}
+
+
 def test_a_thaw_is_a_use(store: LocalStore, publish: Publish) -> None:
     old, new = publish("a", 1, hours=30), publish("b", 2, hours=20)
     snapshot.thaw(store.root / "a" / "latest")

@@ -7,6 +7,7 @@ BASE/versions.json           what all instances follow
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -49,7 +50,8 @@ class Folder:
                 os.fsync(file.fileno())
             temporary.replace(path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise SourceError(f"cannot write {path}: {error.strerror}") from None
 
     def _file(self) -> bytes | None:
