@@ -24,7 +24,7 @@ from deploy.image.errors import BadSource
 TIME_S = 315_532_800
 """1980-01-01, the first time that zip files can hold: contents are made into some."""
 
-_LEVEL = 6
+_LEVEL = 4  # of compiled packages, twice as fast as 6 for 4 % more bytes
 _PIECE_BYTES = 1 << 20
 _ALWAYS_EMPTY = ("proc", "sys", "dev", "run")
 

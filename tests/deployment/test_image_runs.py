@@ -1,11 +1,12 @@
 """A function's image with this framework in it runs, as a pod would run it."""
 
 import os
-import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -30,8 +31,8 @@ class Double:
     def setup(self):
         self.factor = 2
 
-    def predict(self, numbers: list[int]) -> list[int]:
-        return [self.factor * number for number in numbers]
+    def predict(self, number: int) -> int:
+        return self.factor * number
 """
 
 CONNECTION = Connection(keychain=Keychain({}))
@@ -56,11 +57,12 @@ def packages(folder: Path) -> list[File]:
     return [
         *layers.of_folder(site, PACKAGES),
         File("/usr/bin/env", Path("/usr/bin/env"), 0o755),
-        *containers.libraries_of(binaries),
+        *containers.libraries_of(binaries, but_in=site),
     ]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @registry_server.needed
 @pytest.mark.skipif(not containers.can_run(), reason="needs root, to have a root file system of its own")
 def test_a_functions_image_runs_answers_and_stops(tmp_path: Path) -> None:
@@ -90,18 +92,31 @@ def test_a_functions_image_runs_answers_and_stops(tmp_path: Path) -> None:
         made = runtime_image.layers_of_function(tmp_path / "bundle", [], runtime, cache=tmp_path / "cache")
         pushed = append(base.image, f"{registry.host}/double:1", made, connection=CONNECTION)
         image = containers.unpack(pushed.image, tmp_path / "root", CONNECTION)
-    arguments = [*image.settings["Cmd"], "--port", "0"]
+    port = free_port()
+    arguments = [*image.settings["Cmd"], "--port", str(port)]
     with containers.started(image, tmp_path / "root", arguments, read_only=True) as process:
-        assert process.stdout is not None
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if found := re.search(r"http://[^:]+:(\d+)", line):
-                break
-        else:
-            raise AssertionError("".join(said))
-        answer = httpx.post(f"http://127.0.0.1:{found[1]}/", json=21, trust_env=False, timeout=60)
-        assert (answer.status_code, answer.json()) == (200, 42)
+        assert answer_of(f"http://127.0.0.1:{port}/", 21) == 42
         (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(first), signal.SIGTERM)
         assert process.wait(60) == 0
+
+
+def answer_of(url: str, body: object) -> object:
+    """What a server answers once it is ready; no event tells an outsider when it listens."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            answer = httpx.post(url, json=body, trust_env=False, timeout=60)
+        except httpx.ConnectError:
+            answer = None
+        if answer is not None and answer.status_code != 503:
+            return answer.json()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

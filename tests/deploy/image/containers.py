@@ -71,11 +71,12 @@ def _is_left_out(below: str) -> bool:
     return first in _LEFT_OUT or first.startswith("config-") or "__pycache__" in below
 
 
-def libraries_of(binaries: Sequence[Path]) -> list[File]:
-    """The shared libraries that some binaries load, at the paths where the loader looks."""
+def libraries_of(binaries: Sequence[Path], *, but_in: Path | None = None) -> list[File]:
+    """The shared libraries that some binaries load, where the loader looks, but for those in a folder `but_in`."""
     listed = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True).stdout
-    places = sorted({found for found in _LIBRARY.findall(listed) if not found.startswith(sysconfig.get_path("stdlib"))})
-    return [File(place, Path(place).resolve(), 0o755) for place in places]
+    left_out = (sysconfig.get_path("stdlib"), f"{but_in}/")
+    places = sorted({os.path.normpath(found) for found in _LIBRARY.findall(listed)})
+    return [File(place, Path(place).resolve(), 0o755) for place in places if not place.startswith(left_out)]
 
 
 def unpack(image: str, root: Path, connection: Connection) -> Image:
