@@ -16,15 +16,8 @@ from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapsho
 from faas.variants import PREDICT, Variant
 
 RESERVED_PATHS: Final = (
-    "/livez",
-    "/readyz",
-    "/healthz",
-    "/metrics",
-    "/openapi.json",
-    "/docs",
-    "/feedback",
-    "/v1",
-    "/v2",
+    *("/livez", "/readyz", "/healthz", "/metrics"),
+    *("/openapi.json", "/docs", "/feedback", "/v1", "/v2"),
 )
 
 _SETTINGS: Final = [f.name for f in FunctionSpec.__dataclass_fields__.values()]

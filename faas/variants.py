@@ -59,9 +59,13 @@ def found_in(user: type, methods: Mapping[str, Callable[..., Any]], public: Cont
             found[name] = Variant(name, mark.accuracy)
     for name in found:
         if name in public:
-            raise SettingError(f"class {user.__name__}: {name} is a variant and has a path of its own; take one of the two")
+            raise SettingError(
+                f"class {user.__name__}: {name} is a variant and has a path of its own; take one of the two"
+            )
     if found and PREDICT in methods:
-        raise SettingError(f"class {user.__name__}: its variants ({', '.join(found)}) take the place of predict; drop it")
+        raise SettingError(
+            f"class {user.__name__}: its variants ({', '.join(found)}) take the place of predict; drop it"
+        )
     order = [name for kind in reversed(user.__mro__) for name in vars(kind)]
     return dict(sorted(found.items(), key=lambda held: (-(held[1].accuracy or 0.0), order.index(held[0]))))
 
@@ -83,7 +87,9 @@ def check(spec: FunctionSpec, title: str, variants: Sequence[Variant], signature
         return
     if len(variants) < 2:
         has = f"only {names}" if variants else "none"
-        raise SettingError(f"{title}: selection= chooses among variants, and there is {has}; mark methods with @variant")
+        raise SettingError(
+            f"{title}: selection= chooses among variants, and there is {has}; mark methods with @variant"
+        )
     if spec.batching is not None and spec.batching.sequences is not None:
         raise SettingError(f"{title}: the calls of a sequence belong to one variant; drop selection or sequences")
     if selection.policy == "slack":
@@ -124,7 +130,9 @@ def _type(kind: Any) -> object:
 def _check_slack(spec: FunctionSpec, selection: Selection, title: str, variants: Sequence[Variant]) -> None:
     unknown = [held.name for held in variants if held.accuracy is None]
     if unknown:
-        raise SettingError(f"{title}: slack takes the most accurate variant; write @variant(accuracy=...) at {unknown[0]}")
+        raise SettingError(
+            f"{title}: slack takes the most accurate variant; write @variant(accuracy=...) at {unknown[0]}"
+        )
     if spec.batching is None or spec.batching.slo_ms is None:
         raise SettingError(
             f"{title}: slack is what is left of the time promised, and there is no promise; "

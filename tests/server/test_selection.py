@@ -143,6 +143,7 @@ async def test_a_variant_answers_from_the_cache_and_feedback_reaches_it(serving)
     async with serving(animals(Selection(policy="exp4"), cache=Cache())) as served:
         first, second = await served.post(1), await served.post(1)
         assert first.json() == second.json() == "dog"
+        assert [first.headers["x-cache"], second.headers["x-cache"]] == ["miss", "hit"]
         assert await served.value("faas_cache_misses_total") == 3
         assert await served.value("faas_cache_hits_total") == 3
         said = {"request_id": second.headers["x-request-id"], "label": "cat"}

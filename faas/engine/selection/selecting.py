@@ -41,7 +41,8 @@ class Selecting(Several):
     with the reason where the answer is the default: "deadline", "confidence" or "none" (there is no variant).
 
     An ensemble, or a function with a default, is not waited for longer than until the call's deadline, or `slo_s` after
-    it came, less a margin: what is there by then is combined.
+    it came, less a margin: what is there by then is combined. Where nothing is, and there is no default, the first
+    answer counts.
     """
 
     def __init__(
@@ -149,7 +150,9 @@ class Selecting(Several):
         for candidate in asked:
             self._counts.variants[candidate.name] += 1
         try:
-            await asyncio.wait(tasks.values(), timeout=self._time_left_s(call))
+            done, _ = await asyncio.wait(tasks.values(), timeout=self._time_left_s(call))
+            if not done and not self._selection.has_default:  # better late, as long as the caller allows
+                await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             values, errors = {}, {}
             for name, task in tasks.items():
                 if task.done():
@@ -158,7 +161,7 @@ class Selecting(Several):
                         values[name] = task.result()
                     else:
                         errors[name] = error
-            _take_times(call, list(inner.values()), self._clock())
+            _tell(call, list(inner.values()), self._clock())
             return _Heard(values, errors, late=len(values) + len(errors) < len(tasks))
         finally:
             for task in tasks.values():  # not waited for: a handler may take its time to end
@@ -211,11 +214,17 @@ def _seen(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _take_times(call: Call, inner: Sequence[Call], now: float) -> None:
-    """Write on a call what it saw of its variants: from when the first began to when the last was heard."""
+def _tell(call: Call, inner: Sequence[Call], now: float) -> None:
+    """Write on a call what it saw of its variants: from when the first began to when the last was heard.
+
+    Where answers are kept, it is a hit if all of them were.
+    """
     begun = [one for one in inner if one.started_at]
     if begun:
         call.picked_at = min(one.picked_at for one in begun)
         call.started_at = min(one.started_at for one in begun)
         call.batch_size = max(one.batch_size for one in begun)
     call.ended_at = now
+    hits = [one.notes["cache"] == "hit" for one in inner if one.notes is not None and "cache" in one.notes]
+    if hits:
+        call.note("cache", "hit" if all(hits) else "miss")

@@ -174,6 +174,24 @@ def test_k1_the_promise_of_the_function_is_a_deadline_too(run: Run) -> None:
     run(scenario())
 
 
+def test_without_a_default_the_first_answer_after_the_cut_counts(run: Run) -> None:
+    async def scenario() -> None:
+        go_on = asyncio.Event()
+
+        async def slow(x: int) -> str:
+            await go_on.wait()
+            return "cat"
+
+        async with selecting(EXP4, slo_s=0.02, a=slow, late=never) as engine:
+            made = call(x=1)
+            asked = asyncio.ensure_future(engine.answer(made))
+            asyncio.get_running_loop().call_later(0.1, go_on.set)
+            assert await asked == "cat"
+            assert made.notes == {"confidence": "0.5", "variant": "a"}
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("policy", ["exp3", "exp4"])
 def test_k1_where_nothing_has_arrived_the_default_is_given_with_the_reason(run: Run, policy: Any) -> None:
     async def scenario() -> None:
