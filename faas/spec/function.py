@@ -59,7 +59,7 @@ class FunctionSpec:
             ("selection", Selection),
         ):
             value = getattr(self, field)
-            optional = type(self).__dataclass_fields__[field].default is None  # type: ignore[attr-defined]
+            optional = type(self).__dataclass_fields__[field].default is None
             if not isinstance(value, kind) and not (value is None and optional):
                 raise SettingError(f"{field}={value!r}: must be a {kind.__name__}(...)")
         if self.versions is not None and self.snapshot.mode != "state":
