@@ -187,8 +187,8 @@ class ServiceSpec:
     literally (`$` has no meaning in them); an empty `command` runs the image's own. `run_as_user` is needed where the
     image does not name a numeric user, since instances never run as root. `annotations` go on the revision template,
     those that Knative reads from a service (`networking.knative.dev/`, the rollout duration) on the service. The root
-    file system is read-only; `scratch_path` is an empty folder to write in, on the node's disk (None: there is none, and
-    the root can be written to).
+    file system is read-only; `scratch_path` is an empty folder to write in, on the node's disk (None: there is none,
+    and the root can be written to).
     """
 
     name: str

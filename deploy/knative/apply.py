@@ -17,7 +17,7 @@ from deploy.knative.rest import Rest
 from deploy.knative.waiting import wait_gone
 
 FIELD_MANAGER = "faas"
-_MOST_TRIES = 6
+MOST_TRIES = 8  # Knative itself writes a service again and again while it comes up
 _DELETION_S = 120.0
 _BOOKKEEPING = (f"{SERVING}/creator", f"{SERVING}/lastModifier")
 
@@ -64,21 +64,26 @@ def apply(
     namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
     path = SERVICES.path(namespace, name)
     deadline = time.monotonic() + deletion_timeout_s
-    for num_try in range(_MOST_TRIES):
+    for num_try in range(MOST_TRIES):
         live = await_standing(rest, SERVICES, namespace, name, deadline)
         check_ours(live, name, namespace, take_over=take_over)
         try:
             return _try(rest, path, document, live, dry_run=dry_run)
         except Conflict as conflict:
-            if num_try == _MOST_TRIES - 1:
+            if num_try == MOST_TRIES - 1:
                 raise Conflict(
-                    f"service {name} in {namespace} was changed by somebody else during each of {_MOST_TRIES} tries; "
+                    f"service {name} in {namespace} was changed by somebody else during each of {MOST_TRIES} tries; "
                     "see who with: kubectl get ksvc "
                     f"{name} -n {namespace} -o yaml --show-managed-fields, and deploy again (it said: {conflict})",
                     status=conflict.status, reason=conflict.reason, causes=conflict.causes,
                 ) from conflict  # fmt: skip
-        wait(0.05 * 2**num_try)
+        wait(pause_s(num_try))
     raise AssertionError("the last try returns or raises")
+
+
+def pause_s(num_try: int) -> float:
+    """How long to wait after a try that met a conflict; the first is number 0."""
+    return min(1.0, 0.05 * 2.0**num_try)
 
 
 def existing(rest: Rest, namespace: str, name: str) -> Document:

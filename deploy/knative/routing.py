@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable
 
 from deploy.errors import Conflict, InvalidSpec
-from deploy.knative.apply import Wait, check_ours, existing, meaning
+from deploy.knative.apply import MOST_TRIES, Wait, check_ours, existing, meaning, pause_s
 from deploy.knative.resources import REVISIONS, SERVICE_LABEL, SERVICES, Document
 from deploy.knative.rest import Rest
 from deploy.knative.waiting import wait_gone
 from deploy.traffic import Plan, checked, from_document, to_document
 
-_MOST_TRIES = 6
 _SCALING = "autoscaling.knative.dev/"
 
 
@@ -80,7 +79,7 @@ def change(
     """Merge what `patch` makes of the live service into it, held to the version that was read; again on a conflict."""
     wait = wait or threading.Event().wait
     path = SERVICES.path(namespace, name)
-    for num_try in range(_MOST_TRIES):
+    for num_try in range(MOST_TRIES):
         live = existing(rest, namespace, name)
         check_ours(live, name, namespace)
         body = patch(live)
@@ -91,9 +90,9 @@ def change(
             rest.merge(path, body, {"fieldManager": manager, "dryRun": "All"})
             return rest.merge(path, body, {"fieldManager": manager})
         except Conflict:
-            if num_try == _MOST_TRIES - 1:
+            if num_try == MOST_TRIES - 1:
                 raise
-        wait(0.05 * 2**num_try)
+        wait(pause_s(num_try))
     raise AssertionError("the last try returns or raises")
 
 

@@ -96,10 +96,10 @@ def test_k8_04_somebody_else_creates_it_first(api: ApiServer, rest: Rest) -> Non
 def test_k8_04_a_storm_of_conflicts_ends(api: ApiServer, rest: Rest) -> None:
     apply(rest, document())
     api.do(lambda state: state.faults.append(always(stale("services", "hello"), verb="patch", resource="services")))
-    with pytest.raises(Conflict, match=r"during each of 6 tries.*--show-managed-fields") as raised:
+    with pytest.raises(Conflict, match=r"during each of 8 tries.*--show-managed-fields") as raised:
         apply(rest, document(tag="2"), wait=no_wait)
     assert raised.value.status == 409
-    assert len(api.called("get", "services")) == 7
+    assert len(api.called("get", "services")) == 9
 
 
 def test_k8_04_a_service_that_is_being_deleted_is_awaited(api: ApiServer, rest: Rest, cluster: Cluster) -> None:

@@ -121,7 +121,7 @@ def test_a_storm_of_conflicts_on_traffic_ends(api: ApiServer, rest: Rest, cluste
     patch = {"spec": {"traffic": [{"revisionName": "hello-00001", "percent": 100}]}}
     with pytest.raises(Conflict):
         routing.change(rest, "default", "hello", lambda _: patch, manager="m", wait=lambda _: None)
-    assert len(api.called("patch", "services")) == 2 + 6
+    assert len(api.called("patch", "services")) == 2 + 8
 
 
 def test_delete_waits_until_all_is_gone(api: ApiServer, cluster: Cluster) -> None:
