@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from faas.engine import edf, refusals
 from faas.engine.in_time import Promise
 from faas.engine.place import Place
-from faas.engine.policy import Latency, Rules
 from faas.engine.queue import CallQueue
+from faas.engine.strategy import Strategy
 from faas.errors import FaasError
 from faas.messages import Call
 
@@ -17,14 +17,11 @@ from faas.messages import Call
 class Admission:
     """The door to one engine's queue. What it foresees it has from the latency model."""
 
-    def __init__(
-        self, queue: CallQueue, places: Sequence[Place], rules: Rules, max_queue: int, latency: Latency
-    ) -> None:
+    def __init__(self, queue: CallQueue, places: Sequence[Place], max_queue: int, strategy: Strategy) -> None:
         self._queue = queue
         self._places = places
         self._max_queue = max_queue
-        self._max_batch_size = rules.max_batch_size
-        self._latency = latency
+        self._strategy = strategy
         self._latest_due = -math.inf
 
     def check(self, call: Call, num_busy: int, now: float) -> None:
@@ -32,20 +29,20 @@ class Admission:
 
         Raises:
             QueueFull: there is no room.
+            DeadlineUnmeetable: something is promised, and cannot be kept.
         """
         num_idle = len(self._places) - num_busy
-        room = self._max_queue + num_idle * self._max_batch_size
+        room = self._max_queue + num_idle * self._strategy.rules.max_batch_size
         if len(self._queue) + call.num_rows > room or not self._queue.has_room(call):
             raise refusals.queue_full(len(self._queue), self.clears_in_s(now))
+        if self._strategy.promise is not None:
+            self._check_in_time(call, self._strategy.promise, num_busy, now)
 
-    def check_in_time(self, call: Call, promise: Promise, num_busy: int, now: float) -> None:
-        """Let a call in if it can be answered in time. While nothing is in hand everybody is.
+    def _check_in_time(self, call: Call, promise: Promise, num_busy: int, now: float) -> None:
+        """Refuse a call that cannot be answered in time, unless nothing is in hand.
 
         Who waits is taken to leave before it. That is right where all were promised the same; where the call would be
         refused, and may go before some of them, those are looked at one by one.
-
-        Raises:
-            DeadlineUnmeetable: it cannot.
         """
         due = self._queue.due(call)
         if (num_busy or len(self._queue)) and promise.latency.is_confident:
@@ -62,18 +59,20 @@ class Admission:
             return refusals.expired(call, now)
         if now >= self._queue.due(call):
             return refusals.promise_missed(call, now, self.clears_in_s(now))
-        return self._unmeetable(call, self._latency.seconds(call.num_rows), now)
+        return self._unmeetable(call, self._strategy.latency.seconds(call.num_rows), now)
 
     def clears_in_s(self, now: float) -> float:
         """Return the seconds after which one more item would be answered, behind all that waits."""
-        num_ahead = len(self._queue) // len(self._places)
-        return self._free_in_s(now) + edf.backlog_s(num_ahead + 1, self._max_batch_size, self._latency.seconds)
+        num_ahead, most = len(self._queue) // len(self._places), self._strategy.rules.max_batch_size
+        return self._free_in_s(now) + edf.backlog_s(num_ahead + 1, most, self._strategy.latency.seconds)
 
-    def pending_s(self, promise: Promise, num_more: int, now: float) -> float:
+    def pending_s(self, num_more: int, now: float) -> float:
         """Return the seconds in which all that is in hand, and `num_more` more rows, will have been answered.
 
-        In batches of the size that is aimed at.
+        In batches of the size that is aimed at, where something is promised.
         """
+        promise = self._strategy.promise
+        assert promise is not None
         limits, num_rows = promise.limits(), len(self._queue) // len(self._places) + num_more
         return self._free_in_s(now) + edf.backlog_s(num_rows, limits.target, limits.seconds)
 
@@ -82,7 +81,7 @@ class Admission:
 
     def _free_in_s(self, now: float) -> float:
         """Return the seconds after which the first of the places has ended what it runs."""
-        seconds = self._latency.seconds
+        seconds = self._strategy.latency.seconds
         return min(
             max(0.0, place.since + seconds(place.num_items) - now) if place.calls else 0.0 for place in self._places
         )

@@ -94,7 +94,7 @@ class ModelThread:
         self._others: list[ModelThread] = []
 
     def team(self, num: int) -> list[ModelThread]:
-        """Return this thread and others, `num` in all, for as many batches at once. They are watched and closed with it."""
+        """Return this thread and others, `num` in all, for as many batches at once; watched and closed with it."""
         while len(self._others) + 1 < num:
             other = ModelThread(f"{self.name} {len(self._others) + 2}")
             if self._on_stuck is not None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from faas.engine.admission import Admission
-from faas.engine.in_time import Promise
 from faas.engine.latency_model import LatencyModel
 from faas.engine.levels import Levels
 from faas.engine.place import Place
 from faas.engine.policy import Rules
 from faas.engine.queue import CallQueue
+from faas.engine.strategy import Strategy
 from faas.errors import DeadlineExceeded, DeadlineUnmeetable, QueueFull
 from faas.messages import Call, Context
 from faas.spec import QueuePolicy
@@ -29,19 +29,16 @@ class Door:
             for size in (1, 8, 20, 45) * 3:
                 self.latency.observe(size, (size + 5) / 1000)
         rules = Rules(64, 0.0, "now", SLO_S)
-        self.promise = Promise(SLO_S, 64, self.latency)
         executor: Any = None
         self.place = Place(executor, lambda place: None)
         self.queue = CallQueue(self._due, levels=Levels([QueuePolicy()] * num_levels), order=self._due)
-        self.admission = Admission(self.queue, [self.place], rules, max_queue, self.latency)
+        self.admission = Admission(self.queue, [self.place], max_queue, Strategy(self.queue, rules, None, self.latency))
 
     def come(self, left_s: float = math.inf, *, priority: int = 0, num_rows: int = 1) -> None:
         """Let a call in and queue it. Raises what it is refused with."""
         call = Call({}, Context("r", deadline=NOW + left_s), priority)
         call.queued_at, call.num_rows = NOW, num_rows
-        num_busy = int(bool(self.place.calls))
-        self.admission.check(call, num_busy, NOW)
-        self.admission.check_in_time(call, self.promise, num_busy, NOW)
+        self.admission.check(call, int(bool(self.place.calls)), NOW)
         self.queue.push(call)
 
     def run(self, num: int, since: float = NOW) -> None:

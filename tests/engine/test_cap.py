@@ -161,6 +161,6 @@ def test_a_cap_counts_nothing_while_memory_suffices(run: Run) -> None:
         async with serving(lambda xs: xs, batching=Batching(max_batch_size=4)) as engine:
             inmost: Any = engine
             await outcomes(engine, *(call(xs=x) for x in range(20)))
-            assert (inmost._cap, inmost.max_batch_size) == (None, 4)
+            assert (inmost._strategy._cap, inmost.max_batch_size) == (None, 4)
 
     run(scenario())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faas.engine import batcher
+from faas.engine import strategy
 from faas.engine.thread import ModelThread
 from faas.errors import FaasError, Unavailable
 from faas.spec import Batching
@@ -27,7 +27,7 @@ def test_a_policy_that_raises_fails_the_calls_in_hand(
     async def scenario() -> None:
         async with serving(same, batching=Batching(max_batch_size=4)) as engine:
             with monkeypatch.context() as patched:
-                patched.setattr(batcher, "decide", lambda *given: 1 / 0)
+                patched.setattr(strategy, "decide", lambda *given: 1 / 0)
                 got = await outcomes(engine, call(xs=1), call(xs=2))
             assert [type(one) for one in got] == [FaasError] * 2
             assert "ZeroDivisionError" in str(got[0])
