@@ -169,7 +169,7 @@ def test_slack_needs_to_know_accuracies_and_a_promise():
 
     refused("write @variant.accuracy=.... at other", Unknown, batching=PROMISED, selection=SLACK)
     refused("there is no promise", batching=Batching(), selection=SLACK)
-    refused("there is no promise", UNBATCHED, selection=SLACK)
+    refused("there is no promise", Unbatched, selection=SLACK)
     refused(
         "no variant reaches accuracy_floor=0.99; the best has accuracy=0.95",
         batching=PROMISED,
@@ -177,7 +177,23 @@ def test_slack_needs_to_know_accuracies_and_a_promise():
     )
 
 
-class UNBATCHED:
+def test_slack_looks_at_one_queue():
+    batching = Batching(slo_ms=100, pad=0, buckets=(8, 16))
+    with pytest.raises(SettingError, match="each bucket has its own"):
+        made(Padded, batching=batching, selection=SLACK)
+
+
+class Padded:
+    @variant(accuracy=0.9)
+    def a(self, x: np.ndarray) -> list[int]:
+        return [0 for _ in x]
+
+    @variant(accuracy=0.8)
+    def b(self, x: np.ndarray) -> list[int]:
+        return [0 for _ in x]
+
+
+class Unbatched:
     @variant(accuracy=0.9)
     def a(self, x: int) -> int:
         return x
@@ -204,9 +220,9 @@ def test_streams_are_in_more_than_one_piece():
 
 
 def test_a_default_is_an_answer():
-    made(UNBATCHED, selection=Selection(policy="exp3", default=0))
+    made(Unbatched, selection=Selection(policy="exp3", default=0))
     refused(
-        "default='none' is no answer of its variants", UNBATCHED, selection=Selection(policy="exp3", default="none")
+        "default='none' is no answer of its variants", Unbatched, selection=Selection(policy="exp3", default="none")
     )
 
 

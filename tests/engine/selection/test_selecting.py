@@ -281,6 +281,17 @@ def test_who_leaves_takes_its_variants_along(run: Run) -> None:
     run(scenario())
 
 
+def test_a_call_that_is_done_is_ignored(run: Run) -> None:
+    async def scenario() -> None:
+        async with selecting(EXP3, a=says("a"), b=says("b")) as engine:
+            left = call(x=1)
+            left.leave()
+            engine.submit(left)
+            assert engine._counts.variants == {"a": 0, "b": 0}
+
+    run(scenario())
+
+
 def test_drain_finishes_and_close_fails_what_is_in_hand(run: Run) -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()
