@@ -5,23 +5,19 @@ that two deploys at once cannot undo each other unseen. A dry run that would cha
 """
 
 import copy
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from deploy.errors import Conflict, Missing, NotOurs
 from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, Kind, label
 from deploy.knative.rest import Rest
+from deploy.knative.retrying import MOST_TRIES, Wait, retried
 from deploy.knative.waiting import wait_gone
 
 FIELD_MANAGER = "faas"
-MOST_TRIES = 8  # Knative itself writes a service again and again while it comes up
 _DELETION_S = 120.0
 _BOOKKEEPING = (f"{SERVING}/creator", f"{SERVING}/lastModifier")
-
-Wait = Callable[[float], object]
 
 
 @dataclass(frozen=True)
@@ -60,30 +56,24 @@ def apply(
     that is being deleted is awaited. Raises `Refused` with the flag or field where the cluster will not have it, and
     `Conflict` once somebody else has been faster too many times.
     """
-    wait = wait or threading.Event().wait
     namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
-    path = SERVICES.path(namespace, name)
     deadline = time.monotonic() + deletion_timeout_s
-    for num_try in range(MOST_TRIES):
+
+    def attempt() -> Applied:
         live = await_standing(rest, SERVICES, namespace, name, deadline)
         check_ours(live, name, namespace, take_over=take_over)
-        try:
-            return _try(rest, path, document, live, dry_run=dry_run)
-        except Conflict as conflict:
-            if num_try == MOST_TRIES - 1:
-                raise Conflict(
-                    f"service {name} in {namespace} was changed by somebody else during each of {MOST_TRIES} tries; "
-                    "see who with: kubectl get ksvc "
-                    f"{name} -n {namespace} -o yaml --show-managed-fields, and deploy again (it said: {conflict})",
-                    status=conflict.status, reason=conflict.reason, causes=conflict.causes,
-                ) from conflict  # fmt: skip
-        wait(pause_s(num_try))
-    raise AssertionError("the last try returns or raises")
+        return _try(rest, document, live, dry_run=dry_run)
 
-
-def pause_s(num_try: int) -> float:
-    """How long to wait after a try that met a conflict; the first is number 0."""
-    return min(1.0, 0.05 * 2.0**num_try)
+    try:
+        return retried(attempt, wait)
+    except Conflict as conflict:
+        raise Conflict(
+            f"service {name} in {namespace} was changed by somebody else during each of {MOST_TRIES} tries (the last: "
+            f"{conflict}); see who with: kubectl get ksvc {name} -n {namespace} -o yaml --show-managed-fields",
+            status=conflict.status,
+            reason=conflict.reason,
+            causes=conflict.causes,
+        ) from conflict
 
 
 def existing(rest: Rest, namespace: str, name: str) -> Document:
@@ -120,7 +110,8 @@ def check_ours(
     )
 
 
-def _try(rest: Rest, path: str, document: Document, live: Document | None, *, dry_run: bool) -> Applied:
+def _try(rest: Rest, document: Document, live: Document | None, *, dry_run: bool) -> Applied:
+    path = SERVICES.path(document["metadata"]["namespace"], document["metadata"]["name"])
     body = _body(document, live)
     planned, overridden = _dry_run(rest, path, body)
     action: Literal["created", "changed", "unchanged"] = "created"

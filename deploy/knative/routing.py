@@ -5,13 +5,13 @@ is. Bounds of scaling are part of a revision: Knative reads them from its annota
 for a new revision, which is the way it documents. Writing to the revision itself would last until the next change.
 """
 
-import threading
 from collections.abc import Callable
 
-from deploy.errors import Conflict, InvalidSpec
-from deploy.knative.apply import MOST_TRIES, Wait, check_ours, existing, meaning, pause_s
+from deploy.errors import InvalidSpec
+from deploy.knative.apply import check_ours, existing, meaning
 from deploy.knative.resources import REVISIONS, SERVICE_LABEL, SERVICES, Document
 from deploy.knative.rest import Rest
+from deploy.knative.retrying import Wait, retried
 from deploy.knative.waiting import wait_gone
 from deploy.traffic import Plan, checked, from_document, to_document
 
@@ -77,23 +77,19 @@ def change(
     wait: Wait | None = None,
 ) -> Document:
     """Merge what `patch` makes of the live service into it, held to the version that was read; again on a conflict."""
-    wait = wait or threading.Event().wait
     path = SERVICES.path(namespace, name)
-    for num_try in range(MOST_TRIES):
+
+    def attempt() -> Document:
         live = existing(rest, namespace, name)
         check_ours(live, name, namespace)
         body = patch(live)
         if meaning(_merged(live, body)) == meaning(live):
             return live
         body = {**body, "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}}
-        try:
-            rest.merge(path, body, {"fieldManager": manager, "dryRun": "All"})
-            return rest.merge(path, body, {"fieldManager": manager})
-        except Conflict:
-            if num_try == MOST_TRIES - 1:
-                raise
-        wait(pause_s(num_try))
-    raise AssertionError("the last try returns or raises")
+        rest.merge(path, body, {"fieldManager": manager, "dryRun": "All"})
+        return rest.merge(path, body, {"fieldManager": manager})
+
+    return retried(attempt, wait)
 
 
 def _bound(option: str, wanted: int | None, present: str | None) -> int:

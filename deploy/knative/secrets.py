@@ -5,16 +5,17 @@ of the keys stand in an annotation for that reason.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from deploy import checks
 from deploy.env_file import checked
 from deploy.errors import InvalidSpec, Missing
-from deploy.knative.apply import check_ours
+from deploy.knative.apply import FIELD_MANAGER, check_ours
 from deploy.knative.resources import OURS, OURS_SELECTOR, SECRETS, Document
 from deploy.knative.rest import METADATA_LIST_ONLY, METADATA_ONLY, Rest
+from deploy.knative.retrying import Wait, retried
 
 _KEYS = "faas/keys"
 
@@ -30,7 +31,13 @@ class Secret:
 
 
 def put(
-    rest: Rest, namespace: str, name: str, values: Mapping[str, bytes], *, replace: bool = False
+    rest: Rest,
+    namespace: str,
+    name: str,
+    values: Mapping[str, bytes],
+    *,
+    replace: bool = False,
+    wait: Wait | None = None,
 ) -> Literal["created", "changed"]:
     """Set the keys in `values`; other keys of the secret stay, or with `replace` go.
 
@@ -41,25 +48,7 @@ def put(
     wanted = checked(dict(values))
     if not wanted:
         raise InvalidSpec("secret", name, "is given no value", "write NAME=VALUE, or name a file")
-    data: dict[str, str | None] = {key: base64.b64encode(value).decode() for key, value in wanted.items()}
-    live = _metadata(rest, namespace, name)
-    if live is None:
-        document = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "Opaque",
-            "data": data,
-            "metadata": _names(name, data),
-        }
-        rest.create(SECRETS.path(namespace), document, {"fieldManager": "faas"})
-        return "created"
-    check_ours(live, name, namespace, kind="secret")
-    present = _keys(live)
-    if replace:
-        data |= dict.fromkeys(key for key in present if key not in wanted)
-    metadata = _names(name, [key for key in {*present, *data} if data.get(key, "") is not None])
-    rest.merge(SECRETS.path(namespace, name), {"data": data, "metadata": metadata}, {"fieldManager": "faas"})
-    return "changed"
+    return retried(lambda: _put(rest, namespace, name, wanted, replace=replace), wait)
 
 
 def listed(rest: Rest, namespace: str) -> list[Secret]:
@@ -83,6 +72,26 @@ def delete(rest: Rest, namespace: str, name: str) -> None:
     rest.delete(SECRETS.path(namespace, name), {"preconditions": {"uid": live["metadata"]["uid"]}})
 
 
+def _put(
+    rest: Rest, namespace: str, name: str, wanted: Mapping[str, bytes], *, replace: bool
+) -> Literal["created", "changed"]:
+    """One try; raises `Conflict` where somebody else was faster."""
+    data: dict[str, str | None] = {key: base64.b64encode(value).decode() for key, value in wanted.items()}
+    live = _metadata(rest, namespace, name)
+    if live is None:
+        document = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data, **_described(name, data)}
+        rest.create(SECRETS.path(namespace), document, {"fieldManager": FIELD_MANAGER})
+        return "created"
+    check_ours(live, name, namespace, kind="secret")
+    present = _keys(live)
+    if replace:
+        data |= dict.fromkeys(key for key in present if key not in wanted)
+    kept = [key for key in {*present, *data} if data.get(key, "") is not None]
+    patch = {"data": data, **_described(name, kept, version=live["metadata"]["resourceVersion"])}
+    rest.merge(SECRETS.path(namespace, name), patch, {"fieldManager": FIELD_MANAGER})
+    return "changed"
+
+
 def _metadata(rest: Rest, namespace: str, name: str) -> Document | None:
     try:
         return rest.get(SECRETS.path(namespace, name), accept=METADATA_ONLY)
@@ -90,8 +99,10 @@ def _metadata(rest: Rest, namespace: str, name: str) -> Document | None:
         return None
 
 
-def _names(name: str, keys: "Mapping[str, object] | list[str]") -> Document:
-    return {"name": name, "labels": dict(OURS), "annotations": {_KEYS: ",".join(sorted(keys))}}
+def _described(name: str, keys: Iterable[str], *, version: str | None = None) -> Document:
+    """The metadata of a secret of ours; `version` holds a change to what was read."""
+    metadata: Document = {"name": name, "labels": dict(OURS), "annotations": {_KEYS: ",".join(sorted(keys))}}
+    return {"metadata": metadata if version is None else {**metadata, "resourceVersion": version}}
 
 
 def _keys(secret: Document) -> tuple[str, ...]:

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from deploy import InvalidSpec
-from deploy.errors import Missing, NotOurs
+from deploy.errors import Conflict, Missing, NotOurs
 from deploy.knative import Cluster
+from deploy.knative.rest import Rest
+from deploy.knative.secrets import put
 
-from .api_server import ApiServer
+from .answers import Answer, stale
+from .api_server import ApiServer, always, once
 
 
 def held(api: ApiServer, name: str = "hub") -> dict[str, bytes]:
@@ -39,6 +42,20 @@ def test_no_value_is_ever_asked_for(api: ApiServer, cluster: Cluster) -> None:
     assert all("as=PartialObjectMetadata" in call.headers["accept"] for call in asked)
     created = next(json.loads(call.body) for call in asked if call.verb == "create")
     assert created["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "faas"}
+
+
+def test_k8_04_two_at_once_lose_nothing(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
+    exists = Answer(409, 'secrets "hub" already exists', reason="AlreadyExists")
+    api.do(lambda state: state.faults.append(once(exists, verb="create", resource="secrets")))
+    assert cluster.put_secret("hub", {"A": b"1"}) == "created"
+    api.do(lambda state: state.faults.append(once(stale("secrets", "hub"), verb="patch", resource="secrets")))
+    assert cluster.put_secret("hub", {"B": b"2"}) == "changed"
+    assert held(api) == {"A": b"1", "B": b"2"}
+    versions = [json.loads(call.body)["metadata"]["resourceVersion"] for call in api.called("patch", "secrets")]
+    assert len(versions) == 2
+    api.do(lambda state: state.faults.append(always(stale("secrets", "hub"), verb="patch", resource="secrets")))
+    with pytest.raises(Conflict):
+        put(rest, "default", "hub", {"B": b"2"}, wait=lambda _: None)
 
 
 def test_a_secret_of_somebody_else_is_left_alone(api: ApiServer, cluster: Cluster) -> None:

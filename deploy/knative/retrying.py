@@ -1,0 +1,24 @@
+"""Trying again where somebody else was faster: a bounded number of times, with a longer pause each time."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from deploy.errors import Conflict
+
+MOST_TRIES = 8  # Knative itself writes a service again and again while it comes up
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+T = TypeVar("T")
+Wait = Callable[[float], object]
+
+
+def retried(attempt: Callable[[], T], wait: Wait | None = None) -> T:
+    """What `attempt` returns once it meets no conflict; it must read anew each time. Raises the last `Conflict`."""
+    wait = wait or threading.Event().wait
+    for num_try in range(MOST_TRIES - 1):
+        try:
+            return attempt()
+        except Conflict:
+            wait(min(_LONGEST_PAUSE_S, _PAUSE_S * 2.0**num_try))
+    return attempt()
