@@ -117,7 +117,8 @@ def _serve_bundle(bundle: str, listen: socket.socket, keep_alive_s: float) -> in
         environment.begin_again(needed)
 
     try:
-        return dedicated.serve(bundle, listen, keep_alive_s=keep_alive_s, otherwise=begin_again)
+        with listen:
+            return dedicated.serve(bundle, listen, keep_alive_s=keep_alive_s, otherwise=begin_again)
     except StartFailed as error:
         raise Failure(str(error), "correct it and make the bundle again", WORK_FAILED) from error
 
