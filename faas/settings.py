@@ -30,6 +30,13 @@ KEEP_ALIVE = "FAAS_KEEP_ALIVE"
 SCALE_TO_ZERO_GRACE = "FAAS_SCALE_TO_ZERO_GRACE_S"
 SNAPSHOT_DIR = "FAAS_SNAPSHOT_DIR"
 SNAPSHOT_URI = "FAAS_SNAPSHOT_URI"
+IMAGE = "FAAS_IMAGE"
+BASE_IMAGE = "FAAS_BASE_IMAGE"
+STORE = "FAAS_STORE"
+NAMESPACE = "FAAS_NAMESPACE"
+KUBECONFIG = "KUBECONFIG"
+
+_S3_PLACES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,8 @@ class Settings:
     told of otherwise, and `token` is what its control interface there asks for; `platform_socket` is the activator's
     Unix socket, set for whatever runs inside a platform.
     `lame_duck_s` is how long an instance that was told to stop still takes calls, for proxies slow to hear of it; None
-    leaves it to whoever serves. `bundle` is what `faas serve` serves where it is told of no target, a bundle's folder or
-    address, and `port` the port of that, as platforms of containers set it.
+    leaves it to whoever serves. `bundle` is what `faas serve` serves where it is told of no target, a bundle's folder
+    or address, and `port` the port of that, as platforms of containers set it.
     `snapshot_cache_bytes` is what the local snapshot store may hold before the least recently used go; None: no limit.
     `snapshot_load` is how snapshots come into memory, whatever the functions say; None leaves it to them.
     `snapshot_dir` is the folder of the local snapshot store, where it is not in `home`; `snapshot_uri` the snapshot in
@@ -50,6 +57,9 @@ class Settings:
     choice.
     `memory_bytes` is what a platform may hold; None: a share of the machine's. `keep_alive` is how idle functions are
     kept warm there, whatever they say; None leaves it to them. `scale_to_zero_grace_s` is Knative's grace before zero.
+    `image_repository` is what the images of deployed functions are named below, `base_image` what they are put on,
+    `store` the place in S3 of their bundles and snapshots, `namespace` that of their services on a cluster.
+    `s3_places` are the variables that say where S3 is, by name; none of them is a credential.
     """
 
     home: Path
@@ -68,6 +78,11 @@ class Settings:
     memory_bytes: int | None = None
     keep_alive: KeepAliveMode | None = None
     scale_to_zero_grace_s: float = 0.0
+    image_repository: str | None = None
+    base_image: str | None = None
+    store: str | None = None
+    namespace: str | None = None
+    s3_places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def snapshots(self) -> Path:
@@ -120,9 +135,22 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         keep_alive=_one_of(environ, KEEP_ALIVE, KEEP_ALIVE_MODES),
         scale_to_zero_grace_s=_seconds(environ, SCALE_TO_ZERO_GRACE),
         snapshot_dir=Path(folder).expanduser().absolute() if folder else None,
-        snapshot_uri=_snapshot_uri(environ),
+        snapshot_uri=_s3(environ, SNAPSHOT_URI, "prefix/NAME"),
         snapshot_cache_bytes=parse_bytes(budget, SNAPSHOT_CACHE_BYTES) if budget else None,
+        image_repository=environ.get(IMAGE, "").strip().rstrip("/") or None,
+        base_image=environ.get(BASE_IMAGE, "").strip() or None,
+        store=_s3(environ, STORE, "prefix"),
+        namespace=environ.get(NAMESPACE, "").strip() or None,
+        s3_places={name: environ[name] for name in _S3_PLACES if environ.get(name)},
     )
+
+
+def names_cluster(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether something says which cluster is meant: a kubeconfig, or the pod that this runs in."""
+    if environ.get(KUBECONFIG, "").strip(os.pathsep) or "KUBERNETES_SERVICE_HOST" in environ:
+        return True
+    home = environ.get("HOME")
+    return home is not None and Path(home, ".kube", "config").is_file()
 
 
 def _user_data() -> str:
@@ -143,10 +171,10 @@ def _port(environ: Mapping[str, str]) -> int | None:
     return int(text) if text.isdecimal() and int(text) < 65_536 else None
 
 
-def _snapshot_uri(environ: Mapping[str, str]) -> str | None:
-    text = environ.get(SNAPSHOT_URI, "").strip()
+def _s3(environ: Mapping[str, str], name: str, below: str) -> str | None:
+    text = environ.get(name, "").strip().rstrip("/")
     if text and not text.startswith("s3://"):
-        raise SettingError(f"{SNAPSHOT_URI}={text!r}: must be s3://bucket/prefix/NAME")
+        raise SettingError(f"{name}={text!r}: must be s3://bucket/{below}")
     return text or None
 
 

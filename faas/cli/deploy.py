@@ -1,81 +1,66 @@
-"""`faas deploy`: functions given to a platform while it runs."""
+"""`faas deploy`: functions given to a cluster, or to a platform while it runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
-import msgspec
 
-from faas import errors
-from faas.cli import listing, progress
-from faas.cli.control import Control, record_here
-from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
-from faas.platform.orders import Order, Outcome
-from faas.targets import Target
+from faas.cli import listing, registries, where
+from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.where import Where
+
+_OF_CLUSTER = "context", "namespace", "cluster"
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True)
-@click.option("--local", is_flag=True, help="Deploy to the platform that runs here.")
+@where.options
 @click.option("--traffic/--no-traffic", default=True, help="Whether the new revision takes all calls once it is ready.")
-@click.option("--tag", help="Reach the new revision as /f/NAME@TAG/, too.")
+@click.option("--tag", help="Reach the new revision by itself, too: as /f/NAME@TAG/, or at a host of its own.")
+@click.option(
+    "--canary",
+    type=click.IntRange(1, 99),
+    metavar="PERCENT",
+    help="Give the new revision this share for a trial, until faas promote or faas rollback.",
+)
+@click.option("--watch", is_flag=True, help="With --canary: promote it when it does well, take it back when not.")
+@click.option("--wait/--no-wait", default=True, help="Wait until it is ready.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=1), metavar="SECONDS", help="How long to wait.")
+@click.option("--dry-run", is_flag=True, help="Write the manifest and change nothing; no cluster is asked.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="Of --dry-run: yaml unless told.")
+@click.option("--image", metavar="PREFIX", help="The repository of images, as registry/team; FAAS_IMAGE unless told.")
+@click.option("--base", metavar="IMAGE", help="The runtime image; FAAS_BASE_IMAGE unless told.")
+@click.option("--store", metavar="S3://BUCKET/PREFIX", help="Of bundles and snapshots; FAAS_STORE unless told.")
+@click.option("--code", type=click.Choice(["image", "store"]), help="Where code goes; an image where one can.")
+@click.option("--snapshot", metavar="HOW", help="How the state travels: s3, image, node-cache, pvc:NAME or none.")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A secret; VARIABLE=NAME/KEY for one key.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of all instances.")
+@click.option("--service-account", metavar="NAME", help="Who instances are on the cluster; nobody unless told.")
+@registries.options
 @listing.option
-def command(targets: tuple[str, ...], local: bool, traffic: bool, tag: str | None, as_json: bool) -> int:
-    """Deploy the functions of all TARGETS.
+def command(targets: tuple[str, ...], where: Where, traffic: bool, tag: str | None, as_json: bool, **given: Any) -> int:
+    """Deploy the functions of all TARGETS to the cluster, or with --local to the platform that runs here.
 
     A function that has changed gets a new revision; calls go on with the one before until the new one is ready, and no
     call fails by it. What has not changed stays as it is.
     """
-    if not local:
-        raise Failure(
-            "only the platform that runs here can be deployed to", "faas deploy --local TARGET", CALL_WAS_WRONG
-        )
-    control = Control(record_here())
-    deployed: list[dict[str, Any]] = []
-    failures: dict[str, str] = {}
-    for target in targets:
-        outcome = _deploy(control, Order(Target.of(target).text, traffic, tag))
-        deployed += outcome.functions
-        failures |= outcome.failures
-    listing.show(deployed, _COLUMNS, as_json=as_json, none="")
-    for name, why in failures.items():
-        click.echo(f"{click.style('error:', fg='red')} {name}: {why}", err=True)
-    return WORK_FAILED if failures else 0
+    if where.local:
+        _refuse_of_cluster()
+        from faas.cli import deploy_local  # only one of the two is needed
+
+        return deploy_local.run(targets, traffic=traffic, tag=tag, as_json=as_json)
+    from faas.cli.cluster import deploying  # the Kubernetes client is for this alone
+
+    return deploying.run(targets, where, deploying.Wishes(traffic=traffic, tag=tag, **given), as_json=as_json)
 
 
-def _deploy(control: Control, order: Order) -> Outcome:
-    """Have the platform do it, and show what it does.
-
-    Raises:
-        NotPrepared: the target's own code failed.
-        TargetError: there is no such target.
-        Failure: it could not be done.
-    """
-    outcome = Outcome(error="PlatformError", detail="the platform ended before the deployment did")
-    with progress.steps() as step:
-        for line in control.lines("/deploy", msgspec.to_builtins(order)):
-            said = msgspec.json.decode(line)
-            if "step" in said:
-                step(said["step"])
-            else:
-                outcome = msgspec.convert(said, Outcome)
-    if outcome.error in ("NotPrepared", "TargetError", "SettingError"):
-        raise getattr(errors, outcome.error)(outcome.detail)
-    if outcome.error is not None:
-        raise Failure(outcome.detail, "faas list shows what is served", WORK_FAILED)
-    return outcome
-
-
-def _revision(row: Any) -> str:
-    latest = row["all_revisions"][0]
-    return f"{latest['revision']} ({latest['number']})"
-
-
-_COLUMNS: listing.Columns = {
-    "function": lambda row: row["name"],
-    "revision": _revision,
-    "traffic": lambda row: f"{row['all_revisions'][0]['percent']}%",
-    "tags": lambda row: ", ".join(row["all_revisions"][0]["tags"]),
-    "url": lambda row: row["url"],
-}
+def _refuse_of_cluster() -> None:
+    """Refuse what a platform on one box has no use for, rather than leave it unsaid."""
+    context = click.get_current_context()
+    usual = {"targets", "local", "traffic", "tag", "as_json", *_OF_CLUSTER}
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name not in usual and source is not None and source.name == "COMMANDLINE":
+            raise Failure(f"--local and {parameter.opts[0]}, which is for clusters", "leave one out", CALL_WAS_WRONG)

@@ -30,12 +30,14 @@ from deploy.image import (
 )
 from deploy.image import layer as layers
 from deploy.image.errors import WrongPlatform
+from faas.bundle.manifest import SNAPSHOT
 from faas.deployment import own_wheel
 
 PACKAGES: Final = "/opt/faas/packages"
 LIBRARIES: Final = "/opt/faas/libraries"
 BUNDLE: Final = "/opt/faas/bundle"
 PORT: Final = 8000
+_STATE: Final = f"{BUNDLE}/{SNAPSHOT}"
 
 PYTHON_LABEL: Final = "faas.python"
 PACKAGES_LABEL: Final = "faas.packages"
@@ -140,8 +142,12 @@ def layers_of_function(
         lock = wheels.resolve(needed, target, cache=cache / "locks", refresh=refresh, step=step).without(provided)
         if lock.pins:
             made.append(wheels.layer(lock, target, at=LIBRARIES, cache=kept, step=step))
-    files = layers.of_folder(bundle, BUNDLE)
-    return [*made, kept.of_files(files, created_by=f"faas: the bundle in {BUNDLE}")]
+    files = list(layers.of_folder(bundle, BUNDLE))
+    if state := [file for file in files if file.path.startswith(f"{_STATE}/")]:
+        # By itself, and below what changes more often: a change of the code does not send the state again.
+        made.append(kept.of_files(state, created_by=f"faas: the snapshot in {_STATE}"))
+    code = [file for file in files if not file.path.startswith(f"{_STATE}/")]
+    return [*made, kept.of_files(code, created_by=f"faas: the bundle in {BUNDLE}")]
 
 
 def provided_by(runtime: Image) -> dict[str, str]:

@@ -1,0 +1,212 @@
+"""`faas deploy` to a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from deploy import advice, manifest
+from deploy.knative import Cluster
+from faas import settings
+from faas.cli import listing, progress, registries
+from faas.cli.cluster import trial
+from faas.cli.cluster.failures import failures
+from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.listing import size
+from faas.cli.progress import Step
+from faas.cli.where import Where
+from faas.deployment import plan as plans
+from faas.deployment import published, steps
+from faas.deployment.described import Surroundings
+from faas.deployment.packed import Packed, packed
+from faas.deployment.plan import Places, Way
+from faas.deployment.published import Means
+from faas.deployment.rollout import Rollout
+from faas.deployment.steps import Deployed
+
+_USUAL_READY_S = 660.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the options of the command say, as they were given."""
+
+    traffic: bool
+    tag: str | None
+    canary: int | None
+    watch: bool
+    wait: bool
+    timeout_s: float | None
+    dry_run: bool
+    output: str | None
+    image: str | None
+    base: str | None
+    store: str | None
+    code: Way | None
+    snapshot: str | None
+    secrets: tuple[str, ...]
+    env: tuple[str, ...]
+    service_account: str | None
+    insecure: tuple[str, ...]
+    ca_file: Path | None
+
+    @property
+    def places(self) -> Places:
+        """Where things may go: the options before the environment."""
+        return places(image=self.image, base=self.base, store=self.store, code=self.code, snapshot=self.snapshot)
+
+    @property
+    def rollout(self) -> Rollout:
+        """How a change is brought out."""
+        return Rollout(
+            canary=self.canary,
+            traffic=self.traffic,
+            tag=self.tag,
+            wait=self.wait,
+            timeout_s=self.timeout_s or _USUAL_READY_S,
+        )
+
+    def around(self, namespace: str) -> Surroundings:
+        """What services get besides what their functions say."""
+        return Surroundings(
+            namespace=namespace,
+            env=pairs(self.env),
+            secrets=self.secrets,
+            service_account=self.service_account,
+            s3_places=settings.read().s3_places,
+        )
+
+
+def places(**given: Any) -> Places:
+    """Return where things may go: what was given before what the environment says."""
+    found = settings.read()
+    return Places(
+        repository=(given["image"] or found.image_repository or "").rstrip("/") or None,
+        base=given["base"] or found.base_image,
+        store=(given["store"] or found.store or "").rstrip("/") or None,
+        code=given["code"],
+        snapshot=given["snapshot"],
+    )
+
+
+def run(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool) -> int:
+    """Deploy to a cluster, or write what would be. Returns the exit code."""
+    if wishes.output is not None and not wishes.dry_run:
+        raise Failure("-o is for --dry-run", "give both, or --json for what came of it", CALL_WAS_WRONG)
+    if wishes.watch and wishes.canary is None:
+        raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
+    with failures():
+        rollout = wishes.rollout
+        if wishes.dry_run:
+            return _look(targets, where, wishes)
+        plans.way(wishes.places)  # before anything takes time
+    with where.connected() as cluster:
+        deployed = _deploy(targets, cluster, wishes, rollout)
+        _show(deployed, as_json=as_json)
+        if not wishes.watch:
+            return 0
+        on_trial = [one for one in deployed if wishes.canary in one.brought.traffic.values()]
+        return max((trial.watch(cluster, one.brought.service, as_json=as_json) for one in on_trial), default=0)
+
+
+def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
+    """Write the manifests of all functions; nothing is sent anywhere."""
+    namespace = where.namespace or settings.read().namespace or "default"
+    wanted = plans.looked_at(wishes.places)
+    with _ready(targets, wanted) as (found, _):
+        documents = [steps.rendered(one, wishes.around(namespace)) for one in found]
+        for one in found:
+            spec = steps.spec_of(one, published.planned(one), wishes.around(namespace))
+            _say_notes([*one.notes, *advice.warnings(spec)])
+    if wanted != wishes.places:
+        _say_notes([f"no place is set for images: {plans.NOWHERE} stands for it; set FAAS_IMAGE or FAAS_STORE"])
+    if wishes.output == "json":
+        listing.write_json(documents[0] if len(documents) == 1 else documents)
+    else:
+        click.echo("---\n".join(manifest.to_yaml(document) for document in documents), nl=False)
+    return 0
+
+
+def _deploy(targets: tuple[str, ...], cluster: Cluster, wishes: Wishes, rollout: Rollout) -> list[Deployed]:
+    with _ready(targets, wishes.places) as (found, step):
+        means = Means(
+            connection=registries.connection(wishes.insecure, wishes.ca_file),
+            cache=registries.cache(),
+            progress=registries.told(step),
+            step=step,
+        )
+        around = wishes.around(cluster.namespace)
+        return [steps.deploy(one, cluster, means, around=around, rollout=rollout) for one in found]
+
+
+@contextlib.contextmanager
+def _ready(targets: tuple[str, ...], wanted: Places) -> Iterator[tuple[list[Packed], Step]]:
+    """Give the functions of all targets, packed, and a way to say what is being done."""
+    store = settings.read().snapshots
+    with progress.steps() as step, tempfile.TemporaryDirectory(prefix="faas-deploy-") as scratch:
+        found: list[Packed] = []
+        for number, target in enumerate(targets):
+            folder = Path(scratch, str(number))
+            found += asyncio.run(packed(target, wanted, store=store, scratch=folder, step=step))
+        yield found, step
+
+
+def _show(deployed: list[Deployed], *, as_json: bool) -> None:
+    rows = [_row(one) for one in deployed]
+    listing.show(rows, _COLUMNS, as_json=as_json, none="")
+    for one in deployed:
+        _say_notes([*one.brought.overridden, *one.notes])
+
+
+def _row(deployed: Deployed) -> dict[str, Any]:
+    brought, packed_one = deployed.brought, deployed.packed
+    return {
+        "name": packed_one.name,
+        "service": brought.service,
+        "namespace": brought.namespace,
+        "action": brought.action,
+        "revision": brought.revision,
+        "version": packed_one.revision,
+        "url": brought.url,
+        "traffic": brought.traffic,
+        "image": deployed.code.image,
+        "bundle": deployed.code.bundle,
+        "snapshot": packed_one.plan.shipping.kind,
+        "sent_bytes": deployed.sent_bytes,
+        "ready_s": brought.ready_s,
+        "overridden": list(brought.overridden),
+        "notes": list(deployed.notes),
+    }
+
+
+_COLUMNS: listing.Columns = {
+    "function": lambda row: row["name"],
+    "revision": lambda row: row["revision"],
+    "was": lambda row: row["action"],
+    "traffic": lambda row: f"{row['traffic'].get(row['revision'], 0)}%" if row["revision"] else None,
+    "sent": lambda row: size(row["sent_bytes"]),
+    "url": lambda row: row["url"],
+}
+
+
+def _say_notes(notes: list[str]) -> None:
+    for note in notes:
+        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+
+
+def pairs(texts: tuple[str, ...]) -> Mapping[str, str]:
+    """Return `NAME=VALUE` texts as a mapping. Raises Failure."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise Failure(f"--env {name}: has no value", "write --env NAME=VALUE", CALL_WAS_WRONG)
+        found[name] = value
+    return found

@@ -1,0 +1,70 @@
+"""A function that was made ready, packed in a process of its own: `python -m faas.deployment.bundling`.
+
+So whoever deploys never imports user code, and a function with an environment of its own is packed in that.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from faas import bundle, tasks
+from faas.bundle.prepared import known
+from faas.preparation import Preparation
+from faas.tasks import Report, Step
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """Pack the function of `target` into `folder`, with what is known of it since it was made ready, and its state."""
+
+    target: str
+    folder: str
+    report_fd: int
+    preparation: Preparation | None = None
+    with_snapshot: bool = False
+    include: tuple[str, ...] = ()
+    verify: bool = True
+
+
+class Bundled(msgspec.Struct, frozen=True, kw_only=True, tag="bundled"):
+    """The outcome. `revision` is what instances of it report as X-Model-Version; it does not depend on the machine."""
+
+    revision: str
+
+
+async def run(task: Task, progress: tasks.Progress, *, python: str | None) -> Bundled:
+    """Do a task in a process of the interpreter `python`, this one where it is None; its `report_fd` is not looked at.
+
+    Raises:
+        NotPrepared: it cannot be packed; says what is in the way.
+    """
+    done = await tasks.run(
+        "faas.deployment.bundling",
+        msgspec.to_builtins(task),
+        progress,
+        what=f"a bundle of {task.target}",
+        python=python or sys.executable,
+    )
+    return msgspec.convert(done, Bundled)
+
+
+def _do(task: Task, report: Report) -> Bundled:
+    report(Step(f"packing {task.target}"))
+    folder = Path(task.folder)
+    made = bundle.make(
+        task.target,
+        folder,
+        include=task.include,
+        preparation=task.preparation,
+        with_snapshot=task.with_snapshot,
+        verify=task.verify,
+        fresh=True,
+    )
+    found = known(folder, made)
+    return Bundled(revision=made.digest[:8] if found is None else found.revision)
+
+
+if __name__ == "__main__":
+    sys.exit(tasks.serve(Task, _do))

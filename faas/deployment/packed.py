@@ -1,0 +1,88 @@
+"""A target's functions made ready and packed, as they are before any of it goes anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from faas import bundle, prepare
+from faas.bundle import Bundle
+from faas.deployment import bundling, described
+from faas.deployment.plan import Places, Plan, Shipping, plan, shipping
+from faas.preparation import Preparation
+from faas.targets import Target
+
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One function: its `bundle` in `folder`, how it is to run, and what is known of it.
+
+    `revision` is the short name of its code, settings and state.
+    """
+
+    bundle: Bundle
+    folder: Path
+    plan: Plan
+    revision: str
+    preparation: Preparation | None
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.bundle.name
+
+    @property
+    def digest(self) -> str | None:
+        """The identity of its frozen state, None where it has none."""
+        return None if self.preparation is None or self.preparation.snapshot is None else self.preparation.digest
+
+    @property
+    def notes(self) -> list[str]:
+        """What its user should know, in sentences."""
+        return [*self.plan.shipping.notes, *described.notes(self.bundle), *self.bundle.notes]
+
+
+async def packed(target: str, places: Places, *, store: Path, scratch: Path, step: Step) -> list[Packed]:
+    """Make the functions of a target ready, where they are not, and pack each into a folder below `scratch`.
+
+    `store` is this machine's folder of snapshots.
+
+    Raises:
+        NotPrepared: a function's code failed, or something of it cannot travel.
+        TargetError: there is no such target.
+        SettingError: there is nowhere for it to go.
+    """
+    made = await prepare.prepare(target, store, progress=step)
+    return [await _packed(one, places, scratch / one.name, step) for one in made]
+
+
+async def looked_at(target: str, places: Places, *, scratch: Path, step: Step) -> Packed:
+    """Pack the one function that a target names as it is, without making it ready: to see what it asks for.
+
+    Raises what `packed` raises.
+    """
+    task = bundling.Task(target=Target.of(target).text, folder=str(scratch / "bundle"), report_fd=0, verify=False)
+    done = await bundling.run(task, step, python=None)
+    made = bundle.read(scratch / "bundle", here=False)
+    return Packed(made, scratch / "bundle", _plan(places, made, Shipping()), done.revision, None)
+
+
+async def _packed(preparation: Preparation, places: Places, folder: Path, step: Step) -> Packed:
+    how = shipping(places, preparation.name, None if preparation.snapshot is None else preparation.state_bytes)
+    task = bundling.Task(
+        target=preparation.description.target,
+        folder=str(folder),
+        report_fd=0,
+        preparation=preparation,
+        with_snapshot=how.kind == "image",
+    )
+    done = await bundling.run(task, step, python=preparation.interpreter)
+    made = bundle.read(folder, here=False)
+    return Packed(made, folder, _plan(places, made, how), done.revision, preparation)
+
+
+def _plan(places: Places, made: Bundle, how: Shipping) -> Plan:
+    return plan(places, made.name, how, base=made.spec["image"], version=described.version())

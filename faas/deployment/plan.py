@@ -1,0 +1,154 @@
+"""What a deployment is to be, decided from where things may go: image or bundle, how the snapshot travels. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from faas.errors import SettingError
+
+Way = Literal["image", "store"]
+Delivery = Literal["image", "s3", "node-cache", "pvc", "none"]
+
+NODE_CACHE: Final = "/var/lib/faas/snapshots"
+"""The folder of a node that holds its snapshots, one for all functions."""
+LARGE_LAYER_BYTES: Final = 256 << 20
+"""A frozen state from this size on is better streamed than pulled whole before anything can start."""
+NOWHERE: Final = "repository.invalid"
+"""What a manifest that is only looked at has in place of a repository. RFC 2606 keeps this name from being one."""
+_REMEDY: Final = (
+    "set FAAS_IMAGE (or --image) to a repository prefix such as registry.example/team, "
+    "or FAAS_STORE (or --store) to s3://bucket/prefix, or both"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where things may go, as options and environment say: `repository` is a prefix, `store` an address in S3.
+
+    `code` is the way that the user chose for code and packages, `snapshot` the delivery that was asked for, as
+    `pvc:NAME` with its claim; None leaves the choice to `plan`.
+    """
+
+    repository: str | None = None
+    base: str | None = None
+    store: str | None = None
+    code: Way | None = None
+    snapshot: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipping:
+    """How a snapshot travels: its `claim` where it lies on a volume, and `notes`, sentences for the user."""
+
+    kind: Delivery = "none"
+    claim: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How one function comes to run. `image` is what its image is called, None where the base runs as it is.
+
+    `base` is the runtime image.
+    """
+
+    way: Way
+    base: str
+    image: str | None = None
+    store: str | None = None
+    shipping: Shipping = Shipping()
+
+    @property
+    def is_pushed_to_store(self) -> bool:
+        """Whether the snapshot is put into the store: to be streamed from there, or fetched to the nodes."""
+        return self.store is not None and self.shipping.kind in ("s3", "node-cache")
+
+
+def way(places: Places) -> Way:
+    """Decide whether code goes into an image or into the store.
+
+    Raises:
+        SettingError: there is nowhere to put it; says what to set.
+    """
+    chosen = places.code or ("image" if places.repository else "store")
+    if chosen == "image" and places.repository is None:
+        raise SettingError(f"no repository is set for images to go to; {_REMEDY}")
+    if chosen == "store" and places.store is None:
+        raise SettingError(f"nothing says where the function is to go; {_REMEDY}")
+    return chosen
+
+
+def plan(places: Places, name: str, shipping: Shipping, *, base: str | None, version: str) -> Plan:
+    """Decide for the function `name`.
+
+    base: the image that the function itself asks for; goes before that of the environment
+    version: of this framework and Python, by which the usual base is called
+
+    Raises:
+        SettingError: there is nowhere to put it, or no image to run in; says what to set.
+    """
+    chosen = way(places)
+    found = base or places.base or (f"{places.repository}/{usual_base(version)}" if places.repository else None)
+    if found is None:
+        raise SettingError(
+            f"{name} has no image to run in: set FAAS_BASE_IMAGE (or --base) to a runtime image, "
+            "which faas image runtime makes"
+        )
+    image = f"{places.repository}/{name}" if chosen == "image" else None
+    return Plan(way=chosen, base=found, image=image, store=places.store, shipping=shipping)
+
+
+def usual_base(version: str) -> str:
+    """Return the name, below a repository, of the runtime image that is used where no other is named."""
+    return f"faas-runtime:{version}"
+
+
+def looked_at(places: Places) -> Places:
+    """Return places for a manifest that is only looked at: where none is set, a name that cannot be one stands in."""
+    if places.repository is not None or (places.store is not None and places.base is not None):
+        return places
+    return Places(repository=NOWHERE, base=places.base, store=places.store, code=places.code, snapshot=places.snapshot)
+
+
+def shipping(places: Places, name: str, state_bytes: int | None) -> Shipping:
+    """Decide how the snapshot of the function `name` travels; `state_bytes` None says that it has none.
+
+    Raises:
+        SettingError: what was asked for does not go with the places; says what to set.
+    """
+    asked, claim = _asked(places.snapshot)
+    chosen = way(places)
+    if asked == "none" or state_bytes is None:
+        return Shipping()
+    kind = asked or ("s3" if places.store is not None else "image")
+    if kind == "s3" and places.store is None:
+        raise SettingError(f"--snapshot s3: there is no store; {_REMEDY}")
+    if kind == "image" and chosen == "store":
+        raise SettingError("--snapshot image: the function gets no image of its own; set FAAS_IMAGE, or take s3")
+    return Shipping(kind=kind, claim=claim, notes=_notes(kind, name, state_bytes, places))
+
+
+def _notes(kind: Delivery, name: str, state_bytes: int, places: Places) -> tuple[str, ...]:
+    if kind == "image" and state_bytes >= LARGE_LAYER_BYTES:
+        return (
+            f"the state of {name} has {state_bytes / 2**20:.0f} MiB and goes into its image, which a node pulls whole "
+            "before it starts; with FAAS_STORE=s3://bucket/prefix it is streamed",
+        )
+    if kind == "node-cache" and places.store is None:
+        return (
+            f"no store is set, so nodes fetch nothing: put the snapshot of {name} into their {NODE_CACHE} yourself",
+        )
+    return ()
+
+
+def _asked(text: str | None) -> tuple[Delivery | None, str | None]:
+    if text is None:
+        return None, None
+    kind, colon, claim = text.partition(":")
+    if kind == "pvc" and not claim:
+        raise SettingError(f"--snapshot {text}: name the claim, as in pvc:models")
+    for one in get_args(Delivery):
+        if kind == one and bool(colon) == (one == "pvc"):
+            return one, claim or None
+    raise SettingError(f"--snapshot {text}: give s3, image, node-cache, pvc:NAME or none")

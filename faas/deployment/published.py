@@ -1,0 +1,149 @@
+"""A packed function put where a cluster gets it from: the snapshot into the store, the code into an image or there."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from packaging.utils import canonicalize_name
+
+from faas import bundle
+from faas.bundle import Bundle
+from faas.bundle.manifest import ARCHIVE_SUFFIX
+from faas.deployment import runtime_image
+from faas.deployment.described import Code
+from faas.deployment.packed import Packed, Step
+from faas.errors import SettingError
+from snapshot.s3_address import S3Address
+
+if TYPE_CHECKING:
+    from deploy.image import Connection, Image, Progress
+    from snapshot.s3_client import S3Client
+
+BUNDLES: Final = ".bundles"
+"""Where bundles lie in a store. No snapshot can be called so, since their names begin with a letter or a digit."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where the code is, the bytes that were sent, and what the user should know, in sentences."""
+
+    code: Code
+    sent_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Means:
+    """What publishing is done with: a way to registries, a folder for layers and locks, and who is told."""
+
+    connection: Connection
+    cache: Path
+    progress: Progress
+    step: Step
+
+
+def planned(packed: Packed) -> Code:
+    """Return where the code of a function will be, as far as that is known before it is there."""
+    if packed.plan.way == "image":
+        return Code(image=f"{packed.plan.image}:{packed.revision}")
+    return Code(image=packed.plan.base, bundle=_address(packed))
+
+
+def publish(packed: Packed, means: Means) -> Published:
+    """Put snapshot and code where they belong; what is there already is not sent.
+
+    Raises:
+        ImageError: the image cannot be made or pushed.
+        SnapshotError: S3 does not take it.
+        SettingError: what S3 needs is not installed.
+    """
+    sent_bytes = _push_snapshot(packed, means.step)
+    made = _image(packed, means) if packed.plan.way == "image" else _archive(packed, means)
+    return Published(made.code, made.sent_bytes + sent_bytes, made.notes)
+
+
+def _push_snapshot(packed: Packed, step: Step) -> int:
+    preparation = packed.preparation
+    if not packed.plan.is_pushed_to_store or preparation is None or preparation.snapshot is None:
+        return 0
+    client_of(str(packed.plan.store))  # says what is missing, where it is
+    from snapshot import SnapshotNotFoundError
+    from snapshot.s3_store import S3Store  # boto3 is nothing to a deployment into images
+
+    store = S3Store(str(packed.plan.store))
+    try:
+        store.find(packed.name, packed.digest)
+    except SnapshotNotFoundError:
+        step(f"pushing the snapshot of {packed.name} to {packed.plan.store}")
+        store.publish(packed.name, Path(preparation.snapshot))
+        return preparation.state_bytes
+    return 0
+
+
+def _image(packed: Packed, means: Means) -> Published:
+    from deploy.image import append, inspect  # httpx, which only pushing needs
+
+    means.step(f"looking at {packed.plan.base}")
+    base, runtime = inspect(packed.plan.base, connection=means.connection)
+    layers = runtime_image.layers_of_function(
+        packed.folder, packed.bundle.requirements, runtime, cache=means.cache, step=means.step
+    )
+    to = f"{packed.plan.image}:{packed.revision}"
+    means.step(f"pushing {to}")
+    pushed = append(base, to, layers, connection=means.connection, progress=means.progress)
+    lacking = missing(packed.bundle, runtime)
+    return Published(Code(image=pushed.image), pushed.sent_bytes, tuple(lacking))
+
+
+def _archive(packed: Packed, means: Means) -> Published:
+    address = S3Address.parse(_address(packed))
+    client = client_of(str(packed.plan.store))
+    notes = []
+    if packed.bundle.requirements:
+        notes.append(
+            f"each instance of {packed.name} installs {', '.join(packed.bundle.requirements)} when it starts; in an "
+            "image (FAAS_IMAGE) they are there"
+        )
+    size = client.size(address.prefix)
+    if size is not None:
+        return Published(planned(packed), 0, tuple(notes))
+    means.step(f"putting the bundle of {packed.name} at {address}")
+    with tempfile.TemporaryDirectory(prefix="faas-bundle-") as scratch:
+        archive = Path(scratch, f"bundle{ARCHIVE_SUFFIX}")
+        bundle.pack(packed.folder, archive)
+        client.upload(address.prefix, archive, lambda done: None)
+        return Published(planned(packed), archive.stat().st_size, tuple(notes))
+
+
+def _address(packed: Packed) -> str:
+    """Return the address of a function's bundle, which says what is in it: equal bundles are one object."""
+    return f"{packed.plan.store}/{BUNDLES}/{packed.name}/{packed.bundle.digest}{ARCHIVE_SUFFIX}"
+
+
+def missing(made: Bundle, runtime: Image) -> list[str]:
+    """Return what to say of packages that the code imports, and that neither the runtime image nor the requirements
+    bring; nothing where the image does not say what it has.
+    """
+    provided = {canonicalize_name(name) for name in runtime_image.provided_by(runtime)}
+    if not provided or made.requirements:  # what requirements bring along is pip's to know
+        return []
+    lacking = sorted(name for name in made.libraries if canonicalize_name(name) not in provided)
+    if not lacking:
+        return []
+    wanted = ", ".join(f'"{name}=={made.libraries[name]}"' for name in lacking)
+    return [
+        f"the code of {made.name} imports {', '.join(lacking)}, which the runtime image does not have: write "
+        f"requirements=[{wanted}], or put it there with faas image runtime --require"
+    ]
+
+
+def client_of(store: str) -> S3Client:
+    """Return a client for the bucket of a store. Raises SettingError, BadAddressError."""
+    try:
+        from snapshot.s3_client import S3Client  # boto3 is slow to import
+    except ModuleNotFoundError as error:
+        raise SettingError(f"{error.name} is not installed, which S3 needs: pip install 'faas[s3]'") from None
+    return S3Client(S3Address.parse(store).bucket)
