@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from deploy.errors import Conflict, Missing, NotOurs
-from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, Kind, label
+from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, label
 from deploy.knative.rest import Rest
 from deploy.knative.retrying import MOST_TRIES, Wait, retried
 from deploy.knative.waiting import wait_gone
@@ -60,7 +60,7 @@ def apply(
     deadline = time.monotonic() + deletion_timeout_s
 
     def attempt() -> Applied:
-        live = await_standing(rest, SERVICES, namespace, name, deadline)
+        live = await_standing(rest, namespace, name, deadline)
         check_ours(live, name, namespace, take_over=take_over)
         return _try(rest, document, live, dry_run=dry_run)
 
@@ -85,16 +85,16 @@ def existing(rest: Rest, namespace: str, name: str) -> Document:
         raise Missing(text, status=missing.status, reason=missing.reason) from missing
 
 
-def await_standing(rest: Rest, kind: Kind, namespace: str, name: str, deadline: float) -> Document | None:
-    """The live object, None where there is none; one that is being deleted is awaited until it is gone."""
+def await_standing(rest: Rest, namespace: str, name: str, deadline: float) -> Document | None:
+    """The live service, None where there is none; one that is being deleted is awaited until it is gone."""
     while True:
         try:
-            live = rest.get(kind.path(namespace, name))
+            live = rest.get(SERVICES.path(namespace, name))
         except Missing:
             return None
         if not live["metadata"].get("deletionTimestamp"):
             return live
-        wait_gone(rest, kind, namespace, name, timeout_s=max(0.1, deadline - time.monotonic()))
+        wait_gone(rest, namespace, name, timeout_s=max(0.1, deadline - time.monotonic()))
 
 
 def check_ours(

@@ -64,7 +64,7 @@ def delete(rest: Rest, namespace: str, name: str, *, timeout_s: float) -> None:
     check_ours(live, name, namespace)
     options = {"propagationPolicy": "Foreground", "preconditions": {"uid": live["metadata"]["uid"]}}
     rest.delete(SERVICES.path(namespace, name), options)
-    wait_gone(rest, SERVICES, namespace, name, timeout_s=timeout_s)
+    wait_gone(rest, namespace, name, timeout_s=timeout_s)
 
 
 def change(

@@ -15,13 +15,13 @@ from deploy.knative.resources import (
     SERVICES,
     USER_CONTAINER,
     Document,
-    Kind,
     condition,
 )
 from deploy.knative.rest import Rest
 from deploy.knative.watching import Changed, Listed, Watch
 
 _SETTLE_S = 5.0  # Knative takes some failures back, and the kubelet tries again
+_PULLS, _PULL_FACTOR = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"), 3  # tried again after 10 s
 _LOG_LINES = 20
 
 OnProgress = Callable[[Progress], None]
@@ -72,8 +72,8 @@ def wait_ready(
 ) -> Ready:
     """Wait until the service is ready in `generation` or a later one; `on_progress` hears of each change.
 
-    Raises `NotReady`: at once where the service is gone, once a failure has stood for `settle_s`, or after `timeout_s`,
-    with the reason, the pod that shows it and its last log lines.
+    Raises `NotReady`: at once where the service is gone, once a failure has stood for `settle_s` (thrice that where an
+    image cannot be pulled), or after `timeout_s`, with the reason, the pod that shows it and its last log lines.
     """
     begun = clock()
     deadline = begun + timeout_s
@@ -84,10 +84,10 @@ def wait_ready(
         pods = {"labelSelector": f"{SERVICE_LABEL}={name}"}
         _watch(sources, "pods", Watch(rest, PODS.path(namespace), pods, clock=clock), deadline)
         while True:
-            settled = deadline if failing_since is None else min(deadline, failing_since + settle_s)
-            came = sources.next(settled - clock())
+            decided = deadline if failing_since is None else min(deadline, failing_since + _settle_s(last, settle_s))
+            came = sources.next(decided - clock())
             if came is None:
-                raise _not_ready(rest, namespace, name, last, timeout_s if clock() >= deadline else None)
+                raise _not_ready(rest, namespace, name, last, timeout_s=timeout_s if clock() >= deadline else None)
             source, event = came
             if isinstance(event, Ended):
                 if event.error is not None:
@@ -107,17 +107,22 @@ def wait_ready(
                 return _ready(name, seen.service, clock() - begun)
 
 
-def wait_gone(rest: Rest, kind: Kind, namespace: str, name: str, *, timeout_s: float) -> None:
-    """Wait until there is no object of that name; raises `ClusterError` where it is still there after `timeout_s`."""
+def wait_gone(rest: Rest, namespace: str, name: str, *, timeout_s: float) -> None:
+    """Wait until there is no such service; raises `ClusterError` where it is still there after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
-    watch = Watch(rest, kind.path(namespace), _named(name))
+    watch = Watch(rest, SERVICES.path(namespace), _named(name))
     for event in watch.events(deadline):
         if (isinstance(event, Listed) and not event.items) or (isinstance(event, Changed) and event.kind == "DELETED"):
             return
     raise ClusterError(
-        f"{kind.plural[:-1]} {name} in {namespace} is still being deleted after {timeout_s:g} s; see what holds it "
-        f"with: kubectl get {kind.plural} {name} -n {namespace} -o jsonpath='{{.metadata.finalizers}}'"
+        f"service {name} in {namespace} is still being deleted after {timeout_s:g} s; see what holds it "
+        f"with: kubectl get ksvc {name} -n {namespace} -o jsonpath='{{.metadata.finalizers}}'"
     )
+
+
+def _settle_s(last: Progress, settle_s: float) -> float:
+    """How long a failure has to stand: longer for a pull, which a registry may have turned away for a moment."""
+    return settle_s * _PULL_FACTOR if last.trouble is not None and last.trouble.reason in _PULLS else settle_s
 
 
 def _watch(sources: Gathered[Listed | Changed], key: str, watch: Watch, deadline: float) -> None:
@@ -137,7 +142,7 @@ def _ready(name: str, service: Document, waited_s: float) -> Ready:
     return Ready(name, status.get("url", ""), revision, receives, waited_s)
 
 
-def _not_ready(rest: Rest, namespace: str, name: str, last: Progress, timeout_s: float | None) -> NotReady:
+def _not_ready(rest: Rest, namespace: str, name: str, last: Progress, *, timeout_s: float | None) -> NotReady:
     """The error for a wait that ends at `timeout_s`, or before it (None) because the service has failed."""
     trouble = last.trouble or _slow(last)
     if trouble.pod is None and last.revision is not None:
