@@ -40,7 +40,10 @@ class Endpoint:
     @property
     def each(self) -> tuple[Endpoint, ...]:
         """The endpoint as each of its variants would have it; the endpoint itself where it has none."""
-        return tuple(replace(self, method=held.name, variants=()) for held in self.variants) or (self,)
+        return tuple(self._as(held) for held in self.variants) or (self,)
+
+    def _as(self, held: Variant) -> Endpoint:
+        return replace(self, method=held.name, signature=replace(self.signature, kind=held.kind), variants=())
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Function:
         if spec.batching is not None:
             target = spec.batching.instances * spec.batching.max_batch_size
             most = target + spec.batching.max_batch_size
-        elif all(e.signature.kind.startswith("async") for e in self.endpoints):
+        elif all(each.signature.kind.startswith("async") for e in self.endpoints for each in e.each):
             target, most = 70, 100
         else:
             target, most = 1, 2
@@ -242,7 +245,7 @@ def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -
     if held:
         each = [_endpoint(free, methods[name], spec, scope) for name in held]
         variants.check_alike(user.__name__, {e.method: e.signature for e in each})
-        found[free] = replace(each[0], variants=tuple(held.values()))
+        found[free] = replace(each[0], variants=tuple(replace(held[e.method], kind=e.signature.kind) for e in each))
     elif PREDICT in methods and PREDICT not in marked:
         marked = {PREDICT: free} | marked
     if not marked and not held:

@@ -31,7 +31,7 @@ def is_offered(function: Function) -> bool:
     """Tell whether a function's examples can be answered ahead: plainly, on CPUs, nothing fresh by instance."""
     return (
         bool(function.spec.warmup)
-        and function.main.signature.kind == "plain"
+        and all(each.signature.kind == "plain" for each in function.main.each)
         and function.spec.resources.num_gpus == 0
         and not (function.is_class and hasattr(function.user, "after_thaw"))
     )
@@ -42,8 +42,9 @@ def rehearse(handler: Handler) -> None:
     function = handler.function
     set_gradients(function.spec.grad)
     try:
-        for example in function.spec.warmup or ():
-            local.call_one(handler, function.main, function.main.signature.convert(example))
+        for each in function.main.each:
+            for example in function.spec.warmup or ():
+                local.call_one(handler, each, each.signature.convert(example))
     finally:
         set_gradients(True)
 

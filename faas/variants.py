@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, overload
 
 from faas import arrays, codec
 from faas.errors import FaasError, SettingError
+from faas.hints import Kind
 from faas.schema import Signature
 
 if TYPE_CHECKING:
@@ -22,14 +23,24 @@ _MARK: Final = "__faas_variant__"
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to answer. `name` is its method's; `accuracy` its share of right answers, where the user knows it."""
+    """One way to answer: `name` and `kind` of its method, and `accuracy`, the share of its answers that are right."""
 
     name: str
     accuracy: float | None
+    kind: Kind = "plain"
 
 
-def variant(*, accuracy: float | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+_Method = Callable[..., Any]
+
+
+@overload
+def variant(method: _Method, /) -> _Method: ...
+@overload
+def variant(*, accuracy: float | None = None) -> Callable[[_Method], _Method]: ...
+def variant(method: Any = None, /, *, accuracy: float | None = None) -> Any:
     """Make a method of a decorated class one of the variants of its answer. They take the place of `predict`.
+
+    Bare, or with the share of its answers that are right.
 
     Raises:
         SettingError: `accuracy` is no share.
@@ -38,11 +49,11 @@ def variant(*, accuracy: float | None = None) -> Callable[[Callable[..., Any]], 
     if accuracy is not None and not (whole and 0 <= accuracy <= 1):
         raise SettingError(f"variant(accuracy={accuracy!r}): must be from 0 to 1, the share of right answers")
 
-    def mark(method: Callable[..., Any]) -> Callable[..., Any]:
+    def mark(method: _Method) -> _Method:
         setattr(method, _MARK, Variant(getattr(method, "__name__", ""), accuracy))
         return method
 
-    return mark
+    return mark if method is None else mark(method)
 
 
 def found_in(user: type, methods: Mapping[str, Callable[..., Any]], public: Container[str]) -> dict[str, Variant]:
@@ -103,7 +114,7 @@ def check(spec: FunctionSpec, title: str, variants: Sequence[Variant], signature
 
 
 def check_alike(title: str, signatures: Mapping[str, Signature]) -> None:
-    """Refuse variants that callers could tell apart.
+    """Refuse variants that callers could tell apart. One may be an `async def` and another not.
 
     Raises:
         SettingError: names two.
@@ -117,7 +128,7 @@ def check_alike(title: str, signatures: Mapping[str, Signature]) -> None:
 def _form(signature: Signature) -> object:
     """Return what callers can tell of a signature. Types of arrays are made anew for each signature."""
     parameters = [(p.name, _type(p.type), p.required, repr(p.default), p.library) for p in signature.parameters]
-    return parameters, _type(signature.returns), signature.streams, signature.context is None
+    return parameters, _type(signature.returns), signature.streams, signature.context
 
 
 def _type(kind: Any) -> object:

@@ -60,6 +60,21 @@ def test_variants_take_the_place_of_predict():
     assert function.local("abc") == 4  # the best one
 
 
+def test_a_variant_may_wait_on_the_loop_where_another_computes():
+    class Mixed:
+        @variant(accuracy=0.9)
+        async def elsewhere(self, x: int) -> int:
+            return x
+
+        @variant
+        def here(self, x: int) -> int:
+            return x
+
+    function = made(Mixed, selection=EXP3)
+    assert [(e.method, e.signature.kind) for e in function.main.each] == [("elsewhere", "async"), ("here", "plain")]
+    assert function.limits.max_inputs == 2
+
+
 def test_variants_stand_in_the_order_of_their_accuracy_and_then_as_they_are_written():
     class Plain:
         @variant()

@@ -61,7 +61,8 @@ class Invoke:
         self._fields = endpoint.signature.fields
         self._streams = endpoint.signature.streams
         # No engine reports the batches of such an endpoint.
-        self._is_batch_of_one = endpoint.signature.kind.startswith("async") and not endpoint.signature.batched
+        on_loop = all(each.signature.kind.startswith("async") for each in endpoint.each)
+        self._is_batch_of_one = on_loop and not endpoint.signature.batched
         selection = runtime.function.spec.selection
         self._wants_headers = endpoint.signature.context is not None or (
             selection is not None and selection.context is not None

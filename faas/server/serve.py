@@ -138,7 +138,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | N
 @contextlib.contextmanager
 def _watched(runtime: Runtime) -> Iterator[None]:
     """Watch the loop where handlers run on it; nothing else of ours blocks it."""
-    if not any(endpoint.signature.kind.startswith("async") for endpoint in runtime.function.endpoints):
+    if not any(each.signature.kind.startswith("async") for e in runtime.function.endpoints for each in e.each):
         yield
         return
 

@@ -30,8 +30,8 @@ def animals(selection: Selection, **settings: Any) -> Function:
         async def cat(self, x: int) -> str:
             return "cat"
 
-        @variant()
-        async def dog(self, x: int) -> str:
+        @variant
+        def dog(self, x: int) -> str:
             return "dog"
 
         @variant()
