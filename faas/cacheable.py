@@ -28,6 +28,10 @@ def check(spec: FunctionSpec, title: str, signatures: Mapping[str, Signature]) -
         return
     if spec.batching is not None and spec.batching.sequences is not None:
         raise SettingError(f"{title}: an answer in a sequence depends on what came before it; drop cache or sequences")
+    if spec.batching is not None and spec.batching.preserve_order:
+        raise SettingError(
+            f"{title}: a kept answer would overtake those that are computed; drop cache or preserve_order"
+        )
     reasons = {name: reason_against(signature) for name, signature in signatures.items()}
     if all(reasons.values()):
         name, reason = next(iter(reasons.items()))

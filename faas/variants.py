@@ -103,6 +103,8 @@ def check(spec: FunctionSpec, title: str, variants: Sequence[Variant], signature
         )
     if spec.batching is not None and spec.batching.sequences is not None:
         raise SettingError(f"{title}: the calls of a sequence belong to one variant; drop selection or sequences")
+    if spec.batching is not None and spec.batching.preserve_order:
+        raise SettingError(f"{title}: a fast variant overtakes a slow one; drop selection or preserve_order")
     if selection.policy == "slack":
         _check_slack(spec, selection, title, variants)
     elif signature.streams and (selection.policy == "exp4" or selection.has_default):

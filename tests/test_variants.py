@@ -241,6 +241,12 @@ def test_a_default_is_an_answer():
     )
 
 
+def test_answers_in_order_cannot_overtake():
+    in_order = Batching(preserve_order=True)
+    refused("drop selection or preserve_order", batching=in_order, selection=EXP3)
+    refused("drop cache or preserve_order", batched, batching=in_order, cache=Cache())
+
+
 def test_a_sequence_belongs_to_one_variant():
     refused("drop selection or sequences", **SEQUENCES, selection=EXP3)
 

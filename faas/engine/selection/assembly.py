@@ -46,13 +46,12 @@ class Selector:
         slo_s = float("inf") if batching is None or batching.slo_ms is None else batching.slo_ms / 1000.0
         if self.learner is not None:
             return Selecting(candidates, self.learner, self.counts, slo_s=slo_s, clock=self._clock)
-        assert batching is not None
-        known = [(held.latency, held.pending_s) for held in batchers]
         return Switching(
-            candidates,
-            [Prediction(latency, pending_s) for latency, pending_s in known if isinstance(latency, LatencyModel)],
-            self.counts,
-            slo_s=slo_s,
-            max_batch_size=batching.max_batch_size,
-            clock=self._clock,
+            candidates, [_prediction(held) for held in batchers], self.counts, slo_s=slo_s, clock=self._clock
         )
+
+
+def _prediction(batcher: Batcher) -> Prediction:
+    latency = batcher.latency
+    assert isinstance(latency, LatencyModel)  # a promise is asked for where variants are
+    return Prediction(latency, batcher.pending_s, lambda: batcher.max_batch_size)

@@ -33,11 +33,13 @@ class Latency(Protocol):
 class Prediction:
     """What is known of the batches of a variant, and how much of them it has in hand.
 
-    `pending_s(n)` are the seconds from now in which all that is in hand, and n more, will have been answered.
+    `pending_s(n)` are the seconds from now in which all that is in hand, and n more, will have been answered;
+    `max_batch_size()` is the largest batch at this time.
     """
 
     latency: Latency
     pending_s: Callable[[int], float]
+    max_batch_size: Callable[[], int]
 
 
 class Switching(Several):
@@ -45,7 +47,7 @@ class Switching(Several):
 
     `candidates` are in the order of their accuracy, the best first, and none is below the floor: where the fastest
     of them cannot keep the promise either, its own engine refuses the call. They share the model thread, so a call
-    waits for what the others have in hand, too. `slo_s` is the promise, `max_batch_size` the largest batch.
+    waits for what the others have in hand, too. `slo_s` is the promise.
     """
 
     def __init__(
@@ -55,7 +57,6 @@ class Switching(Several):
         counts: Counts,
         *,
         slo_s: float,
-        max_batch_size: int,
         switch: Switch | None = None,
         clock: Clock = monotonic,
     ) -> None:
@@ -63,7 +64,6 @@ class Switching(Several):
         self.switch = switch or Switch(len(self.candidates))
         self._predictions = tuple(predictions)
         self._slo_s = slo_s
-        self._max_batch_size = max_batch_size
         self._clock = clock
 
     def submit(self, call: Call) -> None:
@@ -72,17 +72,17 @@ class Switching(Several):
         pending = [held.pending_s(0) for held in self._predictions]
         total = sum(pending)
         outlooks = [
-            Outlook(total - own + held.pending_s(1), held.latency.at_most(1), self._capacity(held.latency))
+            Outlook(total - own + held.pending_s(1), held.latency.at_most(1), self._capacity(held))
             for own, held in zip(pending, self._predictions, strict=True)
         ]
         slack_s = min(call.deadline - now, self._slo_s)
         self._give(call, self.candidates[self.switch.choose(outlooks, slack_s, now)])
 
-    def _capacity(self, latency: Latency) -> float:
+    def _capacity(self, known: Prediction) -> float:
         """Return the calls a second that a variant can answer in time in the long run; infinity while it is unknown.
 
         b / l(b) for the largest b whose batch takes half of the promise: the other half is for waiting while it fills.
         """
-        size = latency.largest_within(self._slo_s / 2.0, self._max_batch_size)
-        seconds = latency.seconds(size)
+        size = known.latency.largest_within(self._slo_s / 2.0, known.max_batch_size())
+        seconds = known.latency.seconds(size)
         return size / seconds if seconds > 0.0 else math.inf

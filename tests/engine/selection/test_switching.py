@@ -66,10 +66,9 @@ def switching(large: Fake, small: Fake) -> tuple[Switching, Told, FakeClock]:
     candidates = [Candidate("large", large), Candidate("small", small)]  # type: ignore[arg-type]
     made = Switching(
         candidates,
-        [Prediction(each, each.pending_s) for each in (large, small)],
+        [Prediction(each, each.pending_s, lambda: 32) for each in (large, small)],
         Counts(("large", "small")),
         slo_s=SLO_S,
-        max_batch_size=32,
         switch=switch,
         clock=clock,
     )
