@@ -16,7 +16,7 @@ failed = {}
 
 def pack(name, target):
     try:
-        bundle.make(target, into / name, verify=False)
+        bundle.make(target, into / name, verify=False, fresh=True)
     except Exception as error:
         failed[name] = f"{type(error).__name__}: {error}"
 

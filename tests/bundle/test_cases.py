@@ -25,7 +25,7 @@ def test_cp_01_a_helper_module_travels(project, tmp_path):
         PACKED + "from helpers.util import add\n"
         "@inference_function\ndef f(a: int, b: int) -> int: return add(a, b)\n"
         "if __name__ == '__main__':\n"
-        f"    bundle.make(f, Path({str(tmp_path)!r}) / 'script')\n"
+        f"    bundle.make(f, Path({str(tmp_path)!r}) / 'script', verify=False)\n"
         f"    bundle.make('main.py:f', Path({str(tmp_path)!r}) / 'target')\n"
         "    print(0)\n",
     )
@@ -80,19 +80,28 @@ MARKED = (
 LOAD = "import sys\nfrom pathlib import Path\nfrom faas import bundle\nbundle.load(Path(sys.argv[1]))\n"
 
 
-@pytest.fixture
-def marked(project, tmp_path):
+@pytest.fixture(scope="module")
+def marks(tmp_path_factory):
     """A bundle whose payload leaves a file when it is unpickled."""
-    (project / "main.py").write_text(MARKED)
-    environ = {"MARKER": str(tmp_path / "marker"), "INTO": str(tmp_path / "b")}
-    said(run(str(project / "main.py"), cwd=project, **environ))
+    folder = tmp_path_factory.mktemp("marks")
+    (folder / "main.py").write_text(MARKED)
+    said(run(str(folder / "main.py"), cwd=folder, MARKER=str(folder / "marker"), INTO=str(folder / "b")))
+    return folder / "b"
+
+
+@pytest.fixture
+def marked(marks, tmp_path):
+    """Loads that bundle with changes to what it says, and tells whether it was unpickled."""
+    shutil.copytree(marks, tmp_path / "b")
+    marker = marks.with_name("marker")
+    marker.unlink(missing_ok=True)
     (tmp_path / "load.py").write_text(LOAD)
 
     def load(**changes: object):
         manifest = json.loads((tmp_path / "b" / "bundle.json").read_text())
         (tmp_path / "b" / "bundle.json").write_text(json.dumps({**manifest, **changes}))
-        done = run(str(tmp_path / "load.py"), str(tmp_path / "b"), **environ)
-        return done, (tmp_path / "marker").exists()
+        done = run(str(tmp_path / "load.py"), str(tmp_path / "b"))
+        return done, marker.exists()
 
     return load
 
@@ -137,25 +146,23 @@ IDENTITY = (
     "@inference_function\ndef f(req: Req) -> dict:\n"
     "    assert isinstance(req, Req) and dataclasses.is_dataclass(Req)\n"
     "    return {'fast': req.mode is Mode.FAST, 'version': VERSION, **dataclasses.asdict(req)}\n"
-    "if __name__ == '__main__': bundle.make(f, Path(sys.argv[1]))\n"
+    "if __name__ == '__main__':\n"
+    "    bundle.make(f, Path(sys.argv[1]) / f'script{VERSION}', verify=False)\n"
+    "    bundle.make('main.py:f', Path(sys.argv[1]) / f'file{VERSION}', verify=False)\n"
 )
 
 
-@pytest.mark.parametrize("kind", ["script", "file"])
-def test_cp_03_classes_are_one_in_a_process_also_with_two_versions_loaded(kind, project, tmp_path):
+def test_cp_03_classes_are_one_in_a_process_also_with_two_versions_loaded(project, tmp_path):
     for version in (1, 2):
         (project / "main.py").write_text(IDENTITY.replace("VERSION_", str(version)))
-        into = tmp_path / f"v{version}"
-        if kind == "script":
-            done = run("main.py", str(into), cwd=project)
-        else:
-            done = run("-m", "faas.cli.main", "bundle", "main.py:f", "-o", str(into), cwd=project)
+        done = run("main.py", str(tmp_path), cwd=project)
         assert done.returncode == 0, done.stderr
     shutil.rmtree(project)
     bodies = [{"mode": "fast"}, {"mode": "slow", "tags": ["a"]}]
-    found = answers(tmp_path, {"v1": bodies, "v2": bodies})
-    for version in (1, 2):
-        assert found[f"v{version}"] == [
+    found = answers(tmp_path, {f"{kind}{version}": bodies for kind in ("script", "file") for version in (1, 2)})
+    for name, answered in found.items():
+        version = int(name[-1])
+        assert answered == [
             {"fast": True, "version": version, "mode": "fast", "tags": []},
             {"fast": False, "version": version, "mode": "slow", "tags": ["a"]},
         ]
@@ -166,9 +173,13 @@ def test_cp_03_modules_of_two_versions_import_their_own(project, tmp_path):
     (project / "app.py").write_text(
         HEAD + "@inference_function\ndef f(x: int) -> int:\n    from aid import late\n    return late.K\n"
     )
+    (project / "pack.py").write_text(
+        "import sys\nfrom pathlib import Path\nfrom faas import bundle\n"
+        "bundle.make('app.py', Path(sys.argv[1]), verify=False, fresh=True)\n"
+    )
     for version in (1, 2):
         (project / "aid" / "late.py").write_text(f"K = {version}\n")
-        done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / f"v{version}"), cwd=project)
+        done = run("pack.py", str(tmp_path / f"v{version}"), cwd=project)
         assert done.returncode == 0, done.stderr
     shutil.rmtree(project)
     check = tmp_path / "check.py"

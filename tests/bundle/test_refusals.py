@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.bundle.conftest import run, said, script
@@ -106,7 +104,22 @@ def test_a_folder_with_something_else_in_it_is_left_alone(project):
     assert (project / "app.py").is_file()
 
 
-def test_files_beside_the_code_travel_when_asked_for_and_are_noted_when_not(project, tmp_path):
+PACKS = """
+import json
+from pathlib import Path
+from faas import bundle
+told = []
+for number, patterns in enumerate(([], ["*.txt"], ["*.bin"], ["../*"])):
+    try:
+        made = bundle.make("app.py", Path(f"b{number}"), include=patterns, verify=False, fresh=True)
+        told.append([sorted(made.files), list(made.notes)])
+    except bundle.Unbundleable as error:
+        told.append(str(error))
+print(json.dumps([told, bundle.load(Path("b1")).local(1)]))
+"""
+
+
+def test_files_beside_the_code_travel_when_asked_for_and_are_noted_when_not(project):
     (project / "labels.txt").write_text("cat\ndog\n")
     (project / "assets").mkdir()
     (project / "assets" / "one.json").write_text("[1]")
@@ -115,29 +128,10 @@ def test_files_beside_the_code_travel_when_asked_for_and_are_noted_when_not(proj
         "@inference_function(include=['assets'])\n"
         "def f(n: int) -> str: return (Path(__file__).parent / 'labels.txt').read_text().split()[n]\n"
     )
-    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "a"), cwd=project)
-    assert "names 'labels.txt', which lies beside it and does not travel" in done.stderr
-    done = run(
-        "-m",
-        "faas.cli.main",
-        "bundle",
-        "app.py",
-        "-o",
-        str(tmp_path / "b"),
-        "--include",
-        "*.txt",
-        "--json",
-        cwd=project,
-    )
-    made = json.loads(done.stdout)
-    assert {"code/labels.txt", "code/assets/one.json", "code/app.py"} == set(made["files"])
-    assert done.stderr == ""
-    found = script(
-        tmp_path,
-        "import json\nfrom pathlib import Path\nfrom faas import bundle\nprint(json.dumps(bundle.load(Path('b')).local(1)))\n",
-    )
-    assert found == "dog"
-    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "c"), "--include", "*.bin", cwd=project)
-    assert "matches no file" in done.stderr
-    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "c"), "--include", "../*", cwd=project)
-    assert "is not below the folder" in done.stderr
+    (bare, noted, unmatched, outside), answer = script(project, PACKS)
+    assert answer == "dog"
+    assert bare[0] == ["code/app.py", "code/assets/one.json"]
+    assert "names 'labels.txt', which lies beside it and does not travel: include='labels.txt'" in bare[1][0]
+    assert noted == [["code/app.py", "code/assets/one.json", "code/labels.txt"], []]
+    assert "matches no file" in unmatched
+    assert "is not below the folder" in outside
