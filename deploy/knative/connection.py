@@ -98,6 +98,7 @@ def _from_kubeconfig(files: str, context: str | None, configuration: Any) -> tup
         config.load_kube_config(
             config_file=files, context=chosen, client_configuration=configuration, persist_config=False
         )
+        configuration.proxy = _named_proxy(files, known[chosen]["context"]["cluster"])
     except NoCluster:
         raise
     except Exception as failed:  # the library lets errors of YAML, of files and of exec plugins through
@@ -105,6 +106,16 @@ def _from_kubeconfig(files: str, context: str | None, configuration: Any) -> tup
             f"the kubeconfig {files} cannot be used: {failed}; try: kubectl --kubeconfig {files} version"
         ) from failed
     return str(chosen), known[chosen].get("context", {}).get("namespace")
+
+
+def _named_proxy(files: str, cluster: str) -> str | None:
+    """The `proxy-url` that a kubeconfig gives a cluster; releases of the library before 36 leave it out."""
+    from kubernetes.config.kube_config import KubeConfigMerger
+
+    found: str | None = (
+        KubeConfigMerger(files).config["clusters"].get_with_name(cluster)["cluster"].safe_get("proxy-url")
+    )
+    return found
 
 
 def _from_pod(configuration: Any) -> str | None:

@@ -130,7 +130,7 @@ def test_k8_03_the_environment_is_ours_to_read_and_not_the_librarys(
 
 
 def test_a_proxy_in_the_kubeconfig_stands_and_its_password_is_not_shown(tmp_path: Path) -> None:
-    path = write(tmp_path, "http://10.0.0.1", cluster={"proxy-url": "http://me:secret@127.0.0.1:1"})
+    path = write(tmp_path, "http://127.0.0.1:2", cluster={"proxy-url": "http://me:secret@127.0.0.1:1"})
     with pytest.raises(Unreachable) as raised:
         version({"KUBECONFIG": path, "NO_PROXY": "*"})
     assert "through the proxy http://127.0.0.1:1" in str(raised.value)
