@@ -77,4 +77,4 @@ def explain(doing: str, status: int, message: str) -> str:
 def _plain(message: str) -> str:
     """The answer without the webhook's own name before it, on one line."""
     text = re.sub(r'admission webhook "[^"]*" denied the request: (validation failed: )?', "", message)
-    return " ".join(text.split())
+    return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())

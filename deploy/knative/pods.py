@@ -73,12 +73,12 @@ def _trouble(pod: str, container: Document) -> PodState | None:
         reason, message = "CrashLoopBackOff", waiting.get("message") or ""
         if last:
             reason, message = _ending(last)
-            message = f"{message}, {num_restarts} restarts"
+            message = f"{message}, restarts: {num_restarts}"
     elif waiting.get("reason") in _BAD_WAITS:
         reason, message = waiting["reason"], waiting.get("message") or ""
     elif num_restarts >= _RESTARTS_OF_A_LOOP and last and not container.get("ready"):
         reason, message = _ending(last)
-        message = f"{message}, {num_restarts} restarts"
+        message = f"{message}, restarts: {num_restarts}"
     else:
         return None
     return PodState(pod, "failed", reason, message, name, num_restarts, failing=True)

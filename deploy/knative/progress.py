@@ -57,6 +57,8 @@ def look(service: Document, pods: Iterable[Document], generation: int = 0) -> Pr
     if condition(service, "ConfigurationsReady").get("status") == "True":
         return Progress("route", _said(service, "RoutesReady") or "moving traffic", revision, states, trouble)
     stage, message = _stage(states)
+    if trouble is not None:
+        message = f"{trouble.reason}: {trouble.message}"
     return Progress(stage, message or _said(service, "ConfigurationsReady"), revision, states, trouble)
 
 

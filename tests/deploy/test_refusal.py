@@ -32,6 +32,7 @@ DENIED = 'admission webhook "validation.webhook.serving.knative.dev" denied the 
 def test_flags_that_a_refusal_is_about(message: str, flags: tuple[str, ...]) -> None:
     assert flags_named(DENIED + message) == flags
     text = explain("PATCH /x", 400, DENIED + message)
+    assert "\n" not in text
     if flags:
         assert command_for(flags) in text
     else:

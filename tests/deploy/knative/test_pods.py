@@ -59,6 +59,6 @@ def test_the_container_and_its_last_words_are_named() -> None:
     waiting = container({"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=2, lastState={"terminated": ended})
     state = pod_state(pod({"name": "queue-proxy", "state": {"running": {}}}, waiting))
     assert (state.container, state.num_restarts) == ("user-container", 2)
-    assert state.message == "it ended with exit code 1: no model, 2 restarts"
+    assert state.message == "it ended with exit code 1: no model, restarts: 2"
     done = pod_state(pod({"name": "init", "state": {"terminated": {"exitCode": 0}}}, container({"running": {}})))
     assert not done.failing

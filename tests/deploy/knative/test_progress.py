@@ -75,6 +75,7 @@ def test_trouble_of_one_pod_is_none_while_another_is_ready() -> None:
     found = look(service(MAKING), [broken])
     assert found.trouble is not None
     assert found.trouble.reason == "CrashLoopBackOff"
+    assert found.message.startswith("CrashLoopBackOff: ")
     assert look(service(MAKING), [broken, good]).trouble is None
 
 

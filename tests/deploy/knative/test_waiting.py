@@ -46,7 +46,7 @@ def test_a_change_is_awaited_and_not_the_readiness_before_it(api: ApiServer, clu
 @pytest.mark.parametrize(
     ("behaviour", "reason", "parts"),
     [
-        ("crash", "CrashLoopBackOff", ("pod hello-00001-deployment-x1", "exit code 1", "1 restarts")),
+        ("crash", "CrashLoopBackOff", ("pod hello-00001-deployment-x1", "exit code 1", "restarts: 1")),
         ("out of memory", "OOMKilled", ("exit code 137", "raise resources.memory")),
         ("no image", "ImagePullBackOff", ("Back-off pulling image", IMAGE)),
         ("over quota", "FailedCreate", ("exceeded quota: team", "faas describe hello")),
