@@ -223,10 +223,9 @@ async def test_mv_01_a_hot_swap_under_load(serving):
         while len(sent) < num_sent + 20:
             await asyncio.sleep(0.01)
         assert not swapping[0].done()
-        bench.held[1] = threading.Event()
-        before = asyncio.ensure_future(instance.post(1))
-        while not instance.runtime.engines["/"].num_running:
-            await asyncio.sleep(0.001)
+        bench.only, bench.held[1] = 77, threading.Event()
+        before = asyncio.ensure_future(instance.post(77))
+        assert await asyncio.to_thread(bench.entered.wait, LONG_S)
         bench.loading[2].set()
         bench.held[1].set()
         await asyncio.wait_for(asyncio.gather(*swapping), LONG_S)

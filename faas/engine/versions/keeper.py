@@ -6,12 +6,10 @@ The decisions are in `lifecycle`, `plan` and `labels`; what takes its time is do
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import gc
 import logging
-import math
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from faas.engine.aside import aside
@@ -19,6 +17,7 @@ from faas.engine.assembly import Shared
 from faas.engine.servable import Servable
 from faas.engine.versions import labels, plan, report
 from faas.engine.versions.admission import Room
+from faas.engine.versions.agenda import Agenda
 from faas.engine.versions.bringing import Bringer, NoRoom
 from faas.engine.versions.lanes import Lanes
 from faas.engine.versions.lifecycle import Entry, Lifecycle
@@ -73,12 +72,8 @@ class Keeper:
         self._is_starting = False
         self._num_loading = 0
         self._warned: frozenset[str] = frozenset()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._looking = asyncio.Lock()
-        self._change = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-
-    # What is known.
+        self._agenda = Agenda(shared.clock)
 
     @property
     def entries(self) -> list[Entry]:
@@ -104,8 +99,6 @@ class Keeper:
         """Return all that is known, as JSON."""
         return report.overview(self.entries, labels=self.lanes.labels, default=self.lanes.default, problem=self.problem)
 
-    # What can be asked.
-
     async def start(self) -> None:
         """Look, and hold what is to be held; returns when calls that ask for no version can be answered.
 
@@ -125,7 +118,7 @@ class Keeper:
         if self.lanes.default is None and self._is_to_hold:
             raise StartFailed(self.why_none())
         if not self.is_explicit and self._spec.poll_s > 0:
-            self._keep(self._poll())
+            self._agenda.begin(self._poll())
 
     async def look(self) -> None:
         """Look at the source now, and begin what follows from it.
@@ -171,12 +164,7 @@ class Keeper:
 
     async def close(self) -> None:
         """Begin nothing more. What is under way on threads is left to them."""
-        self._wake_at(math.inf)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    # What there is, and what follows.
+        await self._agenda.close()
 
     def _take_in(self, found: Look) -> None:
         self._places = dict(found.places)
@@ -213,14 +201,14 @@ class Keeper:
             if isinstance(action, Load):
                 self._num_loading += 1
                 self._lifecycle.move(action.number, Step.REQUESTED)
-                self._keep(self._load(action.number))
+                self._agenda.begin(self._load(action.number))
             else:
                 self._lifecycle.move(action.number, Step.QUIESCING)  # said before calls no longer get it
                 self._ready.discard(action.number)
-                self._keep(self._unload(action.number))
+                self._agenda.begin(self._unload(action.number))
         self._lead()
-        self._wake_at(self._lifecycle.next_try_at)
-        self._note()
+        self._agenda.wake_at(self._lifecycle.next_try_at, self._go_on)
+        self._agenda.note()
 
     def _lead(self) -> None:
         wanted = self._plan.labels
@@ -229,12 +217,11 @@ class Keeper:
 
     def _fall_back(self) -> bool:
         """Where the newest cannot be loaded and nothing else is held, hold the next. False where there is none."""
-        tried = self._lifecycle.wanted
-        older = [number for number in self._places if tried and number < min(tried)]
-        if not older or labels.STABLE in self._plan.labels or self._plan.policy != "latest":
+        older = plan.older(self._plan, self._places, self._lifecycle.wanted)
+        if older is None:
             return False
-        logger.error("%s; version %d is tried instead", self.why_none(), max(older))
-        self._fallen_back.add(max(older))
+        logger.error("%s; version %d is tried instead", self.why_none(), older)
+        self._fallen_back.add(older)
         self._apply()
         return True
 
@@ -242,7 +229,7 @@ class Keeper:
         entry = self._lifecycle.get(number)
         assert entry is not None
         try:
-            await self._bringer.admit(entry, is_moving=lambda: self._is_moving(entry), change=self._changes)
+            await self._bringer.admit(entry, is_moving=lambda: self._is_moving(entry), change=self._agenda.change)
             if entry.step is Step.REQUESTED:  # and still aspired
                 self._lifecycle.move(number, Step.LOADING)
                 self._servables[number] = await self._bringer.bring(entry)
@@ -281,43 +268,22 @@ class Keeper:
         moving = (Step.LOADING, Step.QUIESCING, Step.UNLOADING)
         return any(one.step in moving for one in self.entries if one is not entry)
 
-    # Waiting.
-
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(self._spec.poll_s)
-            with contextlib.suppress(SourceError, SettingError):  # it is said in the status
+            try:
                 await self.look()
+            except (SourceError, SettingError) as error:
+                logger.debug("%s: %s", self.name, error)  # the status says it
+            except Exception:
+                logger.exception("the versions of %s cannot be looked for", self.name)
 
     async def _settled(self) -> None:
-        while not self._lifecycle.is_settled:
-            await self._changes()
-
-    async def _changes(self) -> None:
-        await self._change.wait()
-
-    def _note(self) -> None:
-        change, self._change = self._change, asyncio.Event()
-        change.set()
-
-    def _wake_at(self, moment: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if moment < math.inf:
-            delay_s = max(0.0, moment - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._go_on)
-
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    # What is said.
+        await self._agenda.until(lambda: self._lifecycle.is_settled)
 
     def _took_step(self, entry: Entry) -> None:
         self._told(entry)
-        self._note()
+        self._agenda.note()
 
     def _warn(self, warnings: tuple[str, ...]) -> None:
         for warning in warnings:
@@ -337,9 +303,4 @@ class Keeper:
         if not self._is_to_hold:
             return f"no version of {self.name} is loaded, and none is until that is asked for"
         stable = self._plan.labels.get(labels.STABLE)
-        for entry in self.entries:
-            if entry.is_aspired and entry.reason is not None and stable in (None, entry.number):
-                return f"version {entry.number} of {self.name} cannot be loaded: {entry.reason}"
-        if stable is not None:
-            return f"version {stable} of {self.name}, where the label stable leads, is not there or not ready yet"
-        return f"{self.name} has no version at {self._source.title}; faas snapshot create TARGET --version 1 makes one"
+        return report.why_none(self.name, self.entries, stable=stable, where=self._source.title)

@@ -114,6 +114,13 @@ def aspired(plan: Plan, found: Collection[int]) -> Choice:
     return Choice(chosen.numbers | more, chosen.warnings + missing)
 
 
+def older(plan: Plan, found: Collection[int], tried: Collection[int]) -> int | None:
+    """Return the version to hold where none of those that were tried can be: the next one below, if that may be."""
+    if plan.policy != "latest" or rules.STABLE in plan.labels:
+        return None
+    return max((number for number in found if tried and number < min(tried)), default=None)
+
+
 def readying(wishes: Wishes, number: int | None) -> Wishes:
     """Return the same, with a version held that a label is about to lead to."""
     return msgspec.structs.replace(wishes, also=() if number is None else (number,))

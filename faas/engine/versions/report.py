@@ -45,6 +45,16 @@ def index(name: str, entries: Iterable[Entry], *, ready_only: bool = False) -> l
     ]
 
 
+def why_none(name: str, entries: Iterable[Entry], *, stable: int | None, where: str) -> str:
+    """Return why calls that ask for no version get none; `stable` is the version of that label, `where` the source."""
+    for entry in entries:
+        if entry.is_aspired and entry.reason is not None and stable in (None, entry.number):
+            return f"version {entry.number} of {name} cannot be loaded: {entry.reason}"
+    if stable is not None:
+        return f"version {stable} of {name}, where the label stable leads, is not there or not ready yet"
+    return f"{name} has no version at {where}; faas snapshot create TARGET --version 1 makes one"
+
+
 def overview(
     entries: Iterable[Entry], *, labels: Mapping[str, int], default: int | None, problem: str | None
 ) -> dict[str, Any]:

@@ -26,8 +26,10 @@ class Brought:
 
 
 class Supply:
-    """The versions of one function. `thaw` returns what is frozen at a place; its second argument tells whether a thread
-    may still be reading it ahead when it returns. All of it takes its time.
+    """The versions of one function. All of it takes its time.
+
+    `thaw` returns what is frozen at a place; its second argument tells whether a thread may still be reading it ahead
+    when it returns.
 
     `ahead` are versions that were brought in before there was an instance, in a zygote: each is taken once, and what is
     to be fresh in each instance is still to be made.
@@ -54,9 +56,9 @@ class Supply:
         thawed = self._thaw(place, background)
         shared = [f"{module}.{name}" for module, values in thawed.state["globals"].items() for name in values]
         if shared:
+            bound = ", ".join(shared)
             raise Unholdable(
-                f"setup() bound globals, of which a process has one for all versions: {', '.join(shared)}; keep them as "
-                "attributes of the handler"
+                f"setup() bound globals, of which a process has one for all versions: {bound}; keep them as attributes"
             )
         handler = Handler(self._function)
         handler.restore(thawed.state)
