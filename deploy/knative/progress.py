@@ -64,12 +64,12 @@ def look(service: Document, pods: Iterable[Document], generation: int = 0) -> Pr
 
 def _stage(pods: tuple[PodState, ...]) -> tuple[Stage, str]:
     """The stage of the pod that has come furthest: one is enough for a revision to be ready."""
+    if any(pod.stage == "ready" for pod in pods):
+        return "starting", "a pod is ready, Knative is about to notice"
     for stage in reversed(_SLOWEST_FIRST):
         for pod in pods:
             if pod.stage == stage:
                 return stage, ": ".join(part for part in (pod.reason, pod.message) if part)
-    if any(pod.stage == "ready" for pod in pods):
-        return "starting", "a pod is ready, Knative is about to notice"
     return "revision", ""
 
 

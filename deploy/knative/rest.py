@@ -24,7 +24,7 @@ METADATA_LIST_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.i
 _CONNECT_S = 10.0
 _READ_S = 30.0
 _PAGE = 500
-_BUSY = 429  # the request was not begun, so that any method may be sent again
+_BUSY = 429  # not begun, so that any method may be sent again; the pauses are ours, a proxy may say an hour
 _ERRORS: dict[int, type[errors.ApiError]] = {
     400: errors.Refused,
     401: errors.NotAllowed,
@@ -47,8 +47,8 @@ class Rest:
 
         self.connection = connection
         connection.configuration.retries = Retry(
-            total=4, connect=1, read=0, redirect=0, other=0, status=4, backoff_factor=0.2,
-            status_forcelist=[_BUSY], allowed_methods=None, raise_on_status=False,
+            total=4, connect=1, read=0, redirect=0, other=0, status=4, backoff_factor=0.3,
+            status_forcelist=[_BUSY], allowed_methods=None, raise_on_status=False, respect_retry_after_header=False,
         )  # fmt: skip
         self._client = RESTClientObject(connection.configuration)
 

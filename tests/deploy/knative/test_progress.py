@@ -67,7 +67,7 @@ def test_the_pod_that_has_come_furthest_gives_the_stage() -> None:
         "creating",
         "starting",
     ]
-    assert look(service(MAKING), [pod("a-00002", SCHEDULED, READY_POD)]).message.startswith("a pod is ready")
+    assert look(service(MAKING), [*pods, pod("a-00002", SCHEDULED, READY_POD)]).message.startswith("a pod is ready")
 
 
 def test_trouble_of_one_pod_is_none_while_another_is_ready() -> None:
