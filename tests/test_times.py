@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import snapshot
 from faas import Batching, inference_function, times
 from faas.function import Function
+from faas.messages import Call, Context
+from faas.revision import Loaded, Revision
 from faas.times import Times
 
 
@@ -77,6 +83,51 @@ def test_r3_a_slice_of_a_gpu_is_another_device_than_the_whole(monkeypatch: pytes
         kinds.append(times.kind(1))
     assert kinds == ["1 x A100, 108 SMs, 81920 MiB", "1 x A100, 14 SMs, 10240 MiB"]
     assert "A100" not in times.kind(0)
+
+
+APP = """
+from faas import Batching, inference_function
+
+
+@inference_function(batching=Batching(max_batch_size=4, slo_ms=10_000))
+class Doubles:
+    def setup(self):
+        self.factor = 2
+
+    def predict(self, numbers: list[int]) -> list[int]:
+        return [self.factor * number for number in numbers]
+"""
+
+
+def test_an_instance_begins_with_what_another_wrote_beside_its_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doubles_app.py").write_text(APP)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    snapshot.freeze({"attributes": {"factor": 2}, "globals": {}}, tmp_path / "frozen")
+    revision = Revision(
+        id="r",
+        target=str(tmp_path / "doubles_app.py"),
+        function="doubles",
+        snapshot=str(tmp_path / "frozen"),
+    )
+
+    async def instance() -> bool:
+        """Serve some calls, and tell whether anything was known before them."""
+        runtime = (loaded := Loaded(revision)).server.runtime
+        await runtime.start(loaded.thaw)
+        engine: Any = runtime.engines["/"]
+        knew = engine.latency.is_confident
+        for number in range(30):
+            assert await engine.answer(Call({"numbers": number}, Context("r"))) == 2 * number
+        await runtime.drain(10.0)
+        await runtime.close()
+        return bool(knew)
+
+    try:
+        assert [asyncio.run(instance()) for _ in range(3)] == [False, True, True]
+    finally:
+        sys.modules.pop("doubles_app", None)
 
 
 def test_a_few_batches_are_not_kept(tmp_path: Path) -> None:

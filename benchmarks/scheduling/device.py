@@ -16,15 +16,16 @@ NEVER = float("inf")
 class Queue:
     """The calls of one model, in the order in which they come, which is that of their deadlines.
 
-    Those from `first` to `end` wait. `asked_at` is since when the model has had something to do, and `idle_since` when
-    its last batch ended.
+    It is the `number`th of its device. Those from `first` to `end` wait. `asked_at` is since when the model has had
+    something to do, and `idle_since` when its last batch ended.
     """
 
-    __slots__ = ("arrivals", "asked_at", "dues", "end", "first", "idle_since", "missed", "model", "seconds")
+    __slots__ = ("arrivals", "asked_at", "dues", "end", "first", "idle_since", "missed", "model", "number", "seconds")
 
-    def __init__(self, model: Model, arrivals: list[float]) -> None:
+    def __init__(self, model: Model, arrivals: list[float], number: int = 0) -> None:
         slo_s = model.slo_ms / 1000
         self.model = model
+        self.number = number
         self.seconds = model.seconds
         self.arrivals = arrivals
         self.dues = [moment + slo_s for moment in arrivals]
@@ -58,7 +59,7 @@ class Rule(Protocol):
         ...
 
     def breaks_off(self, running: tuple[Queue, int], queues: Sequence[Queue], now: float) -> float | None:
-        """Return the moment at which the batch that starts `now` is broken off, its calls waiting again; None: never."""
+        """Return when the batch that starts `now` is broken off, its calls waiting again; None: never."""
         ...
 
 
@@ -67,7 +68,8 @@ def run(workload: Workload, rule: Rule, arrivals: Sequence[list[float]], most_mi
 
     Once more than `most_missed` of them cannot be any more, it ends; the share is then no more than an upper bound.
     """
-    queues = [Queue(model, moments) for model, moments in zip(workload.models, arrivals, strict=True)]
+    each = zip(workload.models, arrivals, strict=True)
+    queues = [Queue(model, moments, number) for number, (model, moments) in enumerate(each)]
     total = sum(map(len, arrivals))
     now = missed = 0.0
     while missed <= most_missed:

@@ -54,14 +54,13 @@ class _Turns(_Rule):
     """Models in turns, as far as they have something to run."""
 
     def __init__(self, workload: Workload) -> None:
-        self._order: list[Queue] = []
+        self._last = -1
 
     def pick(self, waiting: list[Queue], now: float) -> Picked | None:
-        self._order += [queue for queue in waiting if queue not in self._order]
-        for at, queue in enumerate(self._order):
-            size = self._batch(queue, now) if len(queue) else 0
+        for queue in sorted(waiting, key=lambda one: (one.number <= self._last, one.number)):
+            size = self._batch(queue, now)
             if size:
-                self._order.append(self._order.pop(at))
+                self._last = queue.number
                 return queue, size
         return None
 
@@ -78,8 +77,8 @@ class Timeout0(_Turns):
 
 
 class Aimd(_Turns):
-    """Clipper's: a limit for each model that grows by one while a batch takes no longer than the promise, and else falls
-    by a tenth. Who is late already is dropped (Crankshaw et al., NSDI 2017)."""
+    """Clipper's: a limit for each model that grows by one while a batch takes no longer than the promise, and else
+    falls by a tenth. Who is late already is dropped (Crankshaw et al., NSDI 2017)."""
 
     def __init__(self, workload: Workload) -> None:
         super().__init__(workload)

@@ -91,9 +91,6 @@ class Arrivals:
 def _moments(rng: np.random.Generator, variation: float, num: float) -> np.ndarray:
     """Return arrivals at a rate of 1, the first one after a uniform share of a gap; more than `num` of them."""
     drawn = math.ceil(num + 6 * math.sqrt(variation * num) + 20)
-    if variation == 1.0:
-        gaps = rng.exponential(1.0, drawn)
-    else:
-        gaps = rng.gamma(1 / variation, variation, drawn)
+    gaps = rng.gamma(1 / variation, variation, drawn)  # at 1.0 exponential
     gaps[0] = rng.random()
     return np.cumsum(gaps)

@@ -71,7 +71,7 @@ def test_aimd_grows_by_one_and_drops_those_who_are_late():
 
 
 def test_round_robin_takes_turns():
-    queues = [Queue(Model(1, 5, 100), [0.0] * 10) for _ in range(3)]
+    queues = [Queue(Model(1, 5, 100), [0.0] * 10, number) for number in range(3)]
     for queue in queues:
         queue.end = 10
     rule, turns = RoundRobin(TWO), []
