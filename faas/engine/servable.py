@@ -18,11 +18,15 @@ logger = logging.getLogger(__name__)
 
 
 class Servable:
-    """One state of a function, called `version`. `engines` are there, by path, once it is open."""
+    """One state of a function, called `version`. `engines` are there, by path, once it is open.
 
-    def __init__(self, handler: Handler, shared: Shared, version: str) -> None:
+    `place` tells it from others that have been called so.
+    """
+
+    def __init__(self, handler: Handler, shared: Shared, version: str, place: str = "") -> None:
         self.handler = handler
         self.version = version
+        self._identity = f"{version}@{place}" if place else version
         self.engines: dict[str, Engine] = {}
         self._shared = shared
 
@@ -32,7 +36,7 @@ class Servable:
             for name in in_training(self.handler.method(self._shared.function.main)):
                 logger.warning("%s is in training mode, so its answers vary: call .eval() in setup()", name)
         for endpoint in self._shared.function.endpoints:
-            engine = assemble(self.handler, endpoint, self._shared, version=self.version)
+            engine = assemble(self.handler, endpoint, self._shared, version=self._identity)
             await engine.start()
             self.engines[endpoint.path] = engine
 

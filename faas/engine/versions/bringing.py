@@ -74,7 +74,7 @@ class Bringer:
             brought = await aside(f"loads {self._name}", self._supply.load, entry.place)
         else:
             await self._shared.thread.run(brought.handler.after_thaw)
-        servable = Servable(brought.handler, self._shared, str(entry.number))
+        servable = Servable(brought.handler, self._shared, str(entry.number), entry.place)
         try:
             await servable.open()
             if not brought.is_warm:
