@@ -19,6 +19,7 @@ from deploy.image import (
     SCRATCH,
     Changes,
     Connection,
+    File,
     Image,
     Layer,
     LayerCache,
@@ -32,6 +33,7 @@ from deploy.image import layer as layers
 from deploy.image.errors import WrongPlatform
 from faas.bundle.manifest import SNAPSHOT
 from faas.deployment import own_wheel
+from snapshot.manifest import MANIFEST_FILE, SKELETON_FILE
 
 PACKAGES: Final = "/opt/faas/packages"
 LIBRARIES: Final = "/opt/faas/libraries"
@@ -98,7 +100,7 @@ def push(
     return append(
         base if isinstance(base, str) else SCRATCH,
         to,
-        [*below, packages],
+        [*below, *packages],
         changes=changes(versions),
         platform=recipe.platform,
         connection=connection,
@@ -143,11 +145,17 @@ def layers_of_function(
         if lock.pins:
             made.append(wheels.layer(lock, target, at=LIBRARIES, cache=kept, step=step))
     files = list(layers.of_folder(bundle, BUNDLE))
-    if state := [file for file in files if file.path.startswith(f"{_STATE}/")]:
-        # By itself, and below what changes more often: a change of the code does not send the state again.
-        made.append(kept.of_files(state, created_by=f"faas: the snapshot in {_STATE}"))
-    code = [file for file in files if not file.path.startswith(f"{_STATE}/")]
+    if tensors := [file for file in files if _is_of_tensors(file)]:
+        # By themselves, below what changes more often: a change of the code does not send them again.
+        made.append(kept.of_files(tensors, created_by=f"faas: the tensors in {_STATE}"))
+    code = [file for file in files if not _is_of_tensors(file)]
     return [*made, kept.of_files(code, created_by=f"faas: the bundle in {BUNDLE}")]
+
+
+def _is_of_tensors(file: File) -> bool:
+    """Whether a file of a bundle is one of a snapshot's shards: what the snapshot says of itself changes with code."""
+    above, _, name = file.path.rpartition("/")
+    return file.source is not None and above.startswith(_STATE) and name not in (MANIFEST_FILE, SKELETON_FILE)
 
 
 def provided_by(runtime: Image) -> dict[str, str]:
@@ -171,7 +179,8 @@ def of_rootfs(source: Path, cache: LayerCache, step: Callable[[str], None] = lam
 
 def _packages(
     recipe: Recipe, cache: Path, kept: LayerCache, step: Callable[[str], None]
-) -> tuple[dict[str, str], Layer]:
+) -> tuple[dict[str, str], list[Layer]]:
+    """The versions, and the layers of what this framework needs (large, and seldom new) and of itself."""
     with tempfile.TemporaryDirectory(prefix="faas-wheel-") as scratch:
         own = own_wheel.write(Path(scratch))
         version = own.name.split("-")[1]
@@ -184,7 +193,11 @@ def _packages(
             find_links=[own.parent],
             step=step,
         )
-        made = wheels.layer(lock, recipe.target, at=PACKAGES, cache=kept, find_links=[own.parent], step=step)
+        needed = lock.without({"faas": version})
+        made = [
+            wheels.layer(part, recipe.target, at=PACKAGES, cache=kept, find_links=[own.parent], step=step)
+            for part in (needed, lock.without(needed.versions))
+        ]
     return lock.versions, made
 
 

@@ -90,6 +90,7 @@ def test_a_layer_holds_the_packages_with_bytecode_that_is_never_checked(
     assert b"faas-wheels-" not in bytecode
 
 
+@pytest.mark.slow
 def test_a_layer_made_again_elsewhere_has_the_same_bytes(house: Path, cache: Path, tmp_path: Path) -> None:
     lock = wheels.resolve(["one"], Target(), cache=cache)
     assert made(lock, cache).digest == made(lock, tmp_path / "other").digest
@@ -102,6 +103,7 @@ def test_a_layer_that_was_made_is_not_made_again(house: Path, cache: Path, monke
     assert made(lock, cache) == first
 
 
+@pytest.mark.slow
 def test_scripts_name_no_interpreter_of_this_machine(house: Path, cache: Path, tmp_path: Path) -> None:
     write_wheel(house, "tool", "1.0", code="def main():\n    print('ran')\n")
     wheel = house / "tool-1.0-py3-none-any.whl"
@@ -124,6 +126,7 @@ def test_the_three_lines_that_pip_writes_for_long_paths_go(tmp_path: Path) -> No
     assert (tmp_path / "bin" / "program").read_bytes() == b"\x7fELF python"
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_built_anew_under_its_version_is_another(house: Path, cache: Path, tmp_path: Path) -> None:
     """As this framework's own is, while it is worked on."""
     own = tmp_path / "own"
@@ -135,6 +138,7 @@ def test_a_wheel_that_is_built_anew_under_its_version_is_another(house: Path, ca
     assert made(second, cache, find_links=[own]).digest
 
 
+@pytest.mark.slow
 def test_a_direct_wheel_is_locked_by_its_hash_and_its_place_is_not_told(
     house: Path, cache: Path, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from faas import modules
 from faas.deployment import own_wheel
 
@@ -21,6 +23,7 @@ def test_the_wheel_is_the_same_each_time_and_holds_what_runs_here(tmp_path: Path
     assert not any("__pycache__" in name for name in names)
 
 
+@pytest.mark.slow
 def test_pip_takes_the_wheel(tmp_path: Path) -> None:
     path = own_wheel.write(tmp_path)
     site = tmp_path / "site"
