@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import Box, bring_up, faas, take_down
+from tests.s3_server import rclone
 
 APP = """
 from pathlib import Path
@@ -38,10 +39,10 @@ class Numbered:
 """
 
 
-def make(home: Path, folder: Path, number: int, version: int) -> None:
+def make(home: Path, folder: Path, number: int, version: int, *options: str) -> None:
     """Have `setup()` leave `number`, and keep that as a version."""
     (folder / "number").write_text(str(number))
-    done = faas("snapshot", "create", f"{folder / 'app.py'}:Numbered", "--version", str(version), home=home)
+    done = faas("snapshot", "create", f"{folder / 'app.py'}:Numbered", "--version", str(version), *options, home=home)
     assert done.returncode == 0, done.stderr
 
 
@@ -184,3 +185,28 @@ def test_a_platform_that_starts_again_serves_what_was_promoted(box):
     assert (answer.json(), answer.headers["x-model-version"]) == (1, "1")
     told(box, "promote", "numbered", "--version", "latest")
     assert box.call("numbered", 1).json() == 2
+
+
+def test_versions_in_s3_are_followed(tmp_path, monkeypatch):
+    folder, home, place = tmp_path / "code", tmp_path / "home", "s3://bucket/models"
+    folder.mkdir()
+    settings = f'versions=Versions(source="{place}/numbered", poll_s=0.2)'
+    app = APP.replace("Scaling, inf", "Scaling, Versions, inf").replace("warmup=[0]", f"warmup=[0], {settings}")
+    (folder / "app.py").write_text(app)
+    with rclone(tmp_path, "bucket") as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        make(home, folder, 1, 1, "--store", place)
+        box = bring_up(home, str(folder / "app.py"))
+        try:
+            assert box.call("numbered", 1).json() == 1
+            make(home, folder, 2, 2, "--store", place)
+            deadline = time.monotonic() + 30
+            while box.call("numbered", 1).json() != 2:
+                assert time.monotonic() < deadline
+            told(box, "promote", "numbered", "--version", "1")
+            assert box.call("numbered", 1).headers["x-model-version"] == "1"
+            told(box, "scale", "numbered", "0")
+            assert box.call("numbered", 1).json() == 1
+        finally:
+            take_down(box)
