@@ -21,7 +21,7 @@ import msgspec
 import uvloop
 
 import snapshot
-from faas import settings
+from faas import settings, versions
 from faas.bundle import reading
 from faas.bundle.fetching import fetch
 from faas.bundle.manifest import MANIFEST, Bundle
@@ -110,6 +110,7 @@ def _revision(folder: Path, bundle: Bundle, found: Settings) -> Revision:
             digest=ready.digest,
             env=ready.description.env,
             later=ready.later,
+            versions=versions.in_bundle(ready, folder).versions,
         )
     place, why = _snapshot(bundle, made, found)
     if place is None and found.snapshot_uri is None:
