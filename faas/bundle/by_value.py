@@ -3,30 +3,27 @@
 What a module with a file defines goes by name, since the file travels. What goes by value refers to its module by name
 too: all functions of one module share one set of globals again, which holds what they reach. Code is marshalled, with
 the paths of its files taken out, so that equal code gives equal bytes.
-
-A class is left to cloudpickle, except where its metaclass makes it from a declaration that cloudpickle loses.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import dis
 import functools
 import io
 import marshal
 import pickle
 import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
+from collections.abc import Callable, Iterable, Mapping
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import cloudpickle
 import msgspec
 from cloudpickle import cloudpickle as internals
 
-from faas.bundle import rebuilt
+from faas.bundle import classes, rebuilt
+from faas.bundle import names as names_of
 from faas.bundle.errors import Unbundleable
 from faas.bundle.rebuilt import MAIN
 from faas.function import Function
@@ -38,10 +35,8 @@ MAX_VALUE_BYTES: Final = 8 << 20
 _MADE_BY_PYTHON: Final = 1 << 9
 """Py_TPFLAGS_HEAPTYPE, of classes that are made while a program runs."""
 _SETTINGS: Final = tuple(FunctionSpec.__dataclass_fields__)
-_CACHE_OF_MSGSPEC: Final = "__msgspec_cache__"
 _STRUCT_FIELD: Final = type(msgspec.field())
 _LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
-_STRUCT_META: Final = type(msgspec.Struct)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,13 +125,14 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def _function(self, function: FunctionType) -> Any:
         code = function.__code__
         self.codes.append(code)
-        names = [*_global_names(code), *_annotated_names(function.__annotations__)]
+        names = [*names_of.global_names(code), *names_of.annotated_names(function.__annotations__)]
         module = self._module_of(function)
+        self.modules.add(module)
         self._place(code.co_filename, module)
         globals_ = self._globals(module, function.__globals__, names, function)
         state = {
             "globals": globals_,
-            "imports": _submodules(code, globals_.values()),
+            "imports": names_of.submodules(code, globals_.values()),
             "attributes": vars(function),
             "__defaults__": function.__defaults__,
             "__kwdefaults__": function.__kwdefaults__,
@@ -165,10 +161,8 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         found = {name: scope[name] for name in dict.fromkeys(names) if name in scope}
         for name, value in found.items():
             _refuse_large(value, f"the global {name}")
-        name = str(one.__name__)
-        if scope.get(name) is one:
-            found[name] = one
-        return found
+        own = str(one.__name__)
+        return {**found, own: one} if scope.get(own) is one else found
 
     def marshalled(self, code: CodeType) -> bytes:
         """Return code as bytes, equal for equal code; the paths of its files are those in the bundle."""
@@ -193,16 +187,8 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def _class(self, kind: Any) -> Any:
         module = str(kind.__module__)
         scope = vars(sys.modules[module]) if module in sys.modules else {}
-        globals_ = self._globals(module, scope, _annotated_names(vars(kind).get("__annotations__", {})), kind)
-        if typing.is_typeddict(kind):
-            made = (kind.__name__, _declaration(kind, _keys(kind)), bool(kind.__total__))
-            return rebuilt.typed_dict, made, (module, globals_), None, None, rebuilt.set_globals
-        if isinstance(kind, _STRUCT_META):
-            return rebuilt.declared, _struct(kind), (module, globals_), None, None, rebuilt.set_globals
-        maker, args, (attributes, slots), *_ = internals._dynamic_class_reduce(kind)
-        attributes.pop(_CACHE_OF_MSGSPEC, None)
-        state = (attributes, slots, {"name": kind.__qualname__, "module": module, "globals": globals_})
-        return rebuilt.class_, (maker, _with_slots(kind, _untracked(kind, args))), state, None, None, rebuilt.set_class
+        globals_ = self._globals(module, scope, names_of.annotated_names(vars(kind).get("__annotations__", {})), kind)
+        return classes.reduce(kind, module, globals_)
 
     def _module(self, module: ModuleType) -> Any:
         if module.__name__ == MAIN:
@@ -210,53 +196,6 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.made[module.__name__] = None
         globals_ = {name: value for name, value in vars(module).items() if not name.startswith("__")}
         return rebuilt.module, (module.__name__,), (module.__name__, globals_), None, None, rebuilt.set_globals
-
-
-def _untracked(one: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Leave out the name by which cloudpickle would take a class for one that it has seen: it is another each time."""
-    tracker = internals._get_or_create_tracker_id(one)
-    return tuple(None if isinstance(arg, str) and arg == tracker else arg for arg in args)
-
-
-def _with_slots(kind: type, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Have a class made with its `__slots__`, which mean nothing to a class that is there."""
-    if "__slots__" not in vars(kind) or issubclass(kind, tuple):
-        return args
-    slots = {"__slots__": vars(kind)["__slots__"]}
-    return tuple({**arg, **slots} if isinstance(arg, dict) and "__module__" in arg else arg for arg in args)
-
-
-def _global_names(code: CodeType) -> Iterator[str]:
-    """Give the names that code, and what is defined in it, may look for among globals."""
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"):
-            yield str(step.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _global_names(constant)
-
-
-def _annotated_names(annotations: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names in annotations that are text."""
-    for annotation in annotations.values():
-        if isinstance(annotation, str):
-            with contextlib.suppress(SyntaxError, ValueError):
-                yield from compile(annotation, "<annotation>", "eval").co_names
-
-
-def _submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
-    """Return the loaded modules that code reaches as attributes of packages: nobody else may import them."""
-    names = _attribute_names(code)
-    packages = [
-        f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
-    ]
-    loaded = sorted(name for name in sys.modules if packages and name.startswith(tuple(packages)))
-    return [name for name in loaded if names.issuperset(name.split(".")[1:])]
-
-
-def _attribute_names(code: CodeType) -> set[str]:
-    inner = (_attribute_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*inner)
 
 
 def _refuse_large(one: Any, variable: str | None = None) -> None:
@@ -281,76 +220,6 @@ def _size(one: Any) -> int:
     return 0
 
 
-def _declaration(kind: Any, annotations: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-        "__doc__": kind.__doc__,
-        "__annotations__": annotations,
-    }
-
-
-def _keys(kind: Any) -> dict[str, Any]:
-    """Return the annotations of a TypedDict with optional keys marked as such."""
-    found = {}
-    for key, annotation in kind.__annotations__.items():
-        is_marked = typing.get_origin(annotation) in (typing.Required, typing.NotRequired)
-        optional = key in kind.__optional_keys__ and not is_marked
-        found[key] = typing.NotRequired[annotation] if optional else annotation
-    return found
-
-
-def _struct(kind: Any) -> tuple[Any, ...]:
-    """Return what a msgspec Struct is declared with, for `rebuilt.declared`."""
-    own = vars(kind).get("__annotations__", {})
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    namespace = _declaration(kind, own)
-    for name in own:
-        field = fields.get(name)
-        if field is not None and not field.required:
-            namespace[name] = _default(field)
-    generated = {*fields, *namespace, "__match_args__", "__weakref__", "__dict__", "__slots__"}
-    namespace |= {
-        name: value
-        for name, value in vars(kind).items()
-        if name not in generated and not name.startswith("__struct_") and not isinstance(value, MemberDescriptorType)
-    }
-    config = kind.__struct_config__
-    options = {name: getattr(config, name) for name in _STRUCT_OPTIONS if hasattr(config, name)}
-    renamed = {field.name: field.encode_name for field in fields.values() if field.name != field.encode_name}
-    if renamed:
-        options["rename"] = renamed
-    options["kw_only"] = not {name for name in own if name in fields}.isdisjoint(set(fields) - set(kind.__match_args__))
-    return type(kind), kind.__name__, _bases(kind), namespace, options
-
-
-def _default(field: Any) -> Any:
-    if field.default is not msgspec.NODEFAULT:
-        return field.default
-    return msgspec.field(default_factory=field.default_factory)
-
-
-def _bases(kind: Any) -> tuple[Any, ...]:
-    return tuple(vars(kind).get("__orig_bases__", kind.__bases__))
-
-
-_STRUCT_OPTIONS: Final = (
-    "frozen",
-    "eq",
-    "order",
-    "array_like",
-    "gc",
-    "repr_omit_defaults",
-    "omit_defaults",
-    "forbid_unknown_fields",
-    "weakref",
-    "dict",
-    "cache_hash",
-    "tag",
-    "tag_field",
-)
-
-
 def _reduce_cell(pickler: ByValue, one: CellType) -> Any:
     try:
         content = (one.cell_contents,)
@@ -361,7 +230,7 @@ def _reduce_cell(pickler: ByValue, one: CellType) -> Any:
 
 def _reduce_type_variable(pickler: ByValue, one: Any) -> Any:
     maker, args = internals._typevar_reduce(one)
-    return maker, _untracked(one, args) if maker is internals._make_typevar else args
+    return maker, classes.untracked(one, args) if maker is internals._make_typevar else args
 
 
 def _reduce_lru_cache(pickler: ByValue, one: Any) -> Any:

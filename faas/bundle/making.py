@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 from packaging.requirements import Requirement
 
-from faas.bundle import blame, imports, reading, sources, verifying
+from faas.bundle import blame, included, reading, sources, verifying
 from faas.bundle.errors import BadBundle, Unbundleable
 from faas.bundle.manifest import CODE, MANIFEST, PAYLOAD, PREPARATION, SNAPSHOT, Bundle, File
-from faas.bundle.reached import Module, Reached, Walk
+from faas.bundle.reached import Reached, Walk
 from faas.bundle.rebuilt import MAIN
 from faas.errors import TargetError
 from faas.function import Function
@@ -173,7 +173,7 @@ class _Making:
     def include(self, patterns: Iterable[str]) -> None:
         """Take along the files that the user asks for. Raises Unbundleable."""
         for pattern in patterns:
-            found = _matching(self.folder, pattern)
+            found = included.matching(self.folder, pattern)
             self.files |= {f"{CODE}/{path.relative_to(self.folder or path)}": path for path in found}
 
     def prepared(self, preparation: Preparation, with_snapshot: bool) -> None:
@@ -246,7 +246,7 @@ class _Making:
             spec=plain(spec),
             limits=dataclasses.asdict(self.function.limits),
             files=files,
-            notes=tuple(_notes(self.reached.local.values(), self.folder, self.files)),
+            notes=tuple(included.notes(self.reached.local.values(), self.folder, self.files)),
         )
 
     def verified(self, bundle: Bundle) -> Bundle:
@@ -265,19 +265,6 @@ class _Making:
                 remedy = "import it as a plain module, or correct what the bundle is made of"
                 raise Unbundleable(f"{self.function.name} cannot be loaded elsewhere: {failure.message}", remedy)
             bundle = self.write()
-
-
-def _matching(folder: Path | None, pattern: str) -> list[Path]:
-    if folder is None or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-        raise Unbundleable(
-            f"include={pattern!r} is not below the folder of the function's file", "name files by paths relative to it"
-        )
-    if (folder / pattern).is_dir():
-        pattern = f"{pattern.rstrip('/')}/**/*"
-    found = [path for path in folder.glob(pattern) if path.is_file() and "__pycache__" not in path.parts]
-    if not found:
-        raise Unbundleable(f"include={pattern!r} matches no file in {folder}", "correct it, or leave it out")
-    return sorted(found)
 
 
 def _written(path: Path, content: Path | bytes) -> File:
@@ -306,17 +293,3 @@ def _installed(requirements: Iterable[str]) -> dict[str, str]:
     names = [Requirement(text).name for text in requirements]
     versions = {name: distribution_version(name) for name in names}
     return {name: version for name, version in versions.items() if version is not None}
-
-
-def _notes(local: Iterable[Module], folder: Path | None, files: Mapping[str, object]) -> list[str]:
-    """Return what to tell people: files beside the code that it names, and that do not travel."""
-    named: dict[str, str] = {}
-    for module in local:
-        for text in imports.texts(module.code) if module.code is not None else ():
-            if 0 < len(text) < 200 and "\n" not in text and not text.startswith(("/", ".", "~")):
-                named.setdefault(text, module.path)
-    return [
-        f"{path} names {text!r}, which lies beside it and does not travel: include={text!r}"
-        for text, path in sorted(named.items())
-        if folder is not None and "\0" not in text and (folder / text).is_file() and f"{CODE}/{text}" not in files
-    ]

@@ -1,0 +1,114 @@
+"""How a class that no file holds is taken apart: by cloudpickle, or as what its metaclass makes it from.
+
+cloudpickle makes a class empty and then gives it its attributes. That loses what a `TypedDict` or a msgspec `Struct` is
+declared with, which their metaclasses only look at when they make the class.
+"""
+
+from __future__ import annotations
+
+import typing
+from types import MemberDescriptorType
+from typing import Any, Final
+
+import msgspec
+from cloudpickle import cloudpickle as internals
+
+from faas.bundle import rebuilt
+
+_CACHE_OF_MSGSPEC: Final = "__msgspec_cache__"
+_STRUCT_META: Final = type(msgspec.Struct)
+_STRUCT_OPTIONS: Final = (
+    "frozen",
+    "eq",
+    "order",
+    "array_like",
+    "gc",
+    "repr_omit_defaults",
+    "omit_defaults",
+    "forbid_unknown_fields",
+    "weakref",
+    "dict",
+    "cache_hash",
+    "tag",
+    "tag_field",
+)
+
+
+def reduce(kind: Any, module: str, globals_: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what pickle makes a class from; `globals_` are those of its `module` that it reaches."""
+    if typing.is_typeddict(kind):
+        made = (kind.__name__, _declaration(kind, _keys(kind)), bool(kind.__total__))
+        return rebuilt.typed_dict, made, (module, globals_), None, None, rebuilt.set_globals
+    if isinstance(kind, _STRUCT_META):
+        return rebuilt.declared, _struct(kind), (module, globals_), None, None, rebuilt.set_globals
+    maker, args, (attributes, slots), *_ = internals._dynamic_class_reduce(kind)
+    attributes.pop(_CACHE_OF_MSGSPEC, None)
+    state = (attributes, slots, {"name": kind.__qualname__, "module": module, "globals": globals_})
+    return rebuilt.class_, (maker, _with_slots(kind, untracked(kind, args))), state, None, None, rebuilt.set_class
+
+
+def untracked(one: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leave out the name by which cloudpickle would take a class for one that it has seen: it is another each time."""
+    tracker = internals._get_or_create_tracker_id(one)
+    return tuple(None if isinstance(arg, str) and arg == tracker else arg for arg in args)
+
+
+def _with_slots(kind: type, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Have a class made with its `__slots__`, which mean nothing to a class that is there."""
+    if "__slots__" not in vars(kind) or issubclass(kind, tuple):
+        return args
+    slots = {"__slots__": vars(kind)["__slots__"]}
+    return tuple({**arg, **slots} if isinstance(arg, dict) and "__module__" in arg else arg for arg in args)
+
+
+def _declaration(kind: Any, annotations: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        "__annotations__": annotations,
+    }
+
+
+def _keys(kind: Any) -> dict[str, Any]:
+    """Return the annotations of a TypedDict with optional keys marked as such."""
+    found = {}
+    for key, annotation in kind.__annotations__.items():
+        is_marked = typing.get_origin(annotation) in (typing.Required, typing.NotRequired)
+        optional = key in kind.__optional_keys__ and not is_marked
+        found[key] = typing.NotRequired[annotation] if optional else annotation
+    return found
+
+
+def _struct(kind: Any) -> tuple[Any, ...]:
+    """Return what a msgspec Struct is declared with, for `rebuilt.declared`."""
+    own = vars(kind).get("__annotations__", {})
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    namespace = _declaration(kind, own)
+    for name in own:
+        field = fields.get(name)
+        if field is not None and not field.required:
+            namespace[name] = _default(field)
+    generated = {*fields, *namespace, "__match_args__", "__weakref__", "__dict__", "__slots__"}
+    namespace |= {
+        name: value
+        for name, value in vars(kind).items()
+        if name not in generated and not name.startswith("__struct_") and not isinstance(value, MemberDescriptorType)
+    }
+    config = kind.__struct_config__
+    options = {name: getattr(config, name) for name in _STRUCT_OPTIONS if hasattr(config, name)}
+    renamed = {field.name: field.encode_name for field in fields.values() if field.name != field.encode_name}
+    if renamed:
+        options["rename"] = renamed
+    options["kw_only"] = not {name for name in own if name in fields}.isdisjoint(set(fields) - set(kind.__match_args__))
+    return type(kind), kind.__name__, _bases(kind), namespace, options
+
+
+def _default(field: Any) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    return msgspec.field(default_factory=field.default_factory)
+
+
+def _bases(kind: Any) -> tuple[Any, ...]:
+    return tuple(vars(kind).get("__orig_bases__", kind.__bases__))

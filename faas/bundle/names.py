@@ -1,0 +1,43 @@
+"""The names that compiled code looks for: among globals, in annotations that are text, as attributes of packages."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType, ModuleType
+from typing import Any
+
+
+def global_names(code: CodeType) -> Iterator[str]:
+    """Give the names that code, and what is defined in it, may look for among globals."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"):
+            yield str(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from global_names(constant)
+
+
+def annotated_names(annotations: Mapping[str, Any]) -> Iterator[str]:
+    """Give the names in annotations that are text."""
+    for annotation in annotations.values():
+        if isinstance(annotation, str):
+            with contextlib.suppress(SyntaxError, ValueError):
+                yield from compile(annotation, "<annotation>", "eval").co_names
+
+
+def submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
+    """Return the loaded modules that code reaches as attributes of packages: nobody else may import them."""
+    names = _attribute_names(code)
+    packages = [
+        f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
+    ]
+    loaded = sorted(name for name in sys.modules if packages and name.startswith(tuple(packages)))
+    return [name for name in loaded if names.issuperset(name.split(".")[1:])]
+
+
+def _attribute_names(code: CodeType) -> set[str]:
+    inner = (_attribute_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)

@@ -1,0 +1,42 @@
+"""What compiled code imports and looks for, read from it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+
+import pytest
+
+from faas.bundle import imports, names
+
+
+def imported(source: str, package: str = "") -> list[str]:
+    return list(imports.imported(compile(source, "x.py", "exec"), package))
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "found"),
+    [
+        ("import a.b.c as d", "", ["a.b.c"]),
+        ("from a.b import c, d", "", ["a.b", "a.b.c", "a.b.d"]),
+        ("from a import *", "", ["a"]),
+        ("from . import x", "p.q", ["p.q", "p.q.x"]),
+        ("from ..r import x", "p.q", ["p.r", "p.r.x"]),
+        ("from ...r import x", "p.q", []),
+        ("from . import x", "", []),
+        ("def f():\n    class C:\n        def g(self): return (lambda: __import__('late.one'))", "", ["late.one"]),
+        ("async def f():\n    import late", "", ["late"]),
+        ("import importlib\nimportlib.import_module('.x', 'ignored')", "p", ["importlib", "p.x", "ignored"]),
+        ("text = 'a.b'", "", []),
+    ],
+)
+def test_imports_are_read_wherever_they_stand(source, package, found):
+    assert imported(source, package) == found
+
+
+def test_the_names_that_code_may_look_for():
+    code = compile("def f():\n    global G\n    G = H\n    return [I for _ in J]\nK = L\n", "x.py", "exec")
+    assert {"G", "H", "I", "J", "L"} <= set(names.global_names(code))
+    assert list(names.annotated_names({"a": "list[Node]", "b": int, "c": "no python at all"})) == ["list", "Node"]
+    used = compile("lambda: concurrent.futures.wait", "x.py", "exec")
+    assert "concurrent.futures" in names.submodules(used, [concurrent, os, 3])
