@@ -35,11 +35,11 @@ _LEAST_S: Final = 1e-7
 class LatencyModel:
     """A line through the averages, and for each size that ran a quantile over its last runs.
 
-    Sizes that have not run get the line's seconds, scaled as quantiles lie above averages, and held between the
-    quantiles of their neighbours: so a larger size never takes less. All seconds are kept in units of the device's
-    speed. When runs stray to one side, it is that which has changed (a throttled GPU, a neighbour on the processor):
-    what is known of every size is then scaled at once, sizes that did not run included. `padded` tells what a batch of
-    a size is padded up to, since that is what runs.
+    Sizes that have not run get the line's seconds, scaled as the quantile of the next size lies above the line, and
+    held between the quantiles of their neighbours: so a larger size never takes less. All seconds are kept in units of
+    the device's speed. When runs stray to one side, it is that which has changed (a throttled GPU, a neighbour on the
+    processor): what is known of every size is then scaled at once, sizes that did not run included. `padded` tells what
+    a batch of a size is padded up to, since that is what runs.
     """
 
     def __init__(self, padded: Callable[[int], int] | None = None, profile: Profile = ()) -> None:
@@ -49,11 +49,12 @@ class LatencyModel:
         self._line = Line()
         self._speed = 1.0
         self._windows: dict[int, _Window] = {}
+        self._rising: list[_Window] = []
         self._strays: list[tuple[int, float, bool]] = []
-        self._bounds: tuple[list[int], list[float], float] | None = None
+        self._bounds: tuple[list[int], list[float]] | None = None
         self._within: dict[tuple[float, int], int] = {}
         for size, usual_s, most_s in profile:
-            self._windows[_class(size)] = _Window(usual_s, most_s)
+            self._open(_class(size)).tell(usual_s, most_s)
             self._line.observe(size, usual_s)
             self.largest_run = max(self.largest_run, size)
         if profile:
@@ -83,14 +84,16 @@ class LatencyModel:
         size = self._runs_as(size)
         if self._bounds is None:
             self._bounds = self._make_bounds()
-        sizes, bounds, spread = self._bounds
+        sizes, bounds = self._bounds
         at = bisect_left(sizes, _class(size))
         if at < len(sizes) and sizes[at] == _class(size):
             return bounds[at] * self._speed
-        guess = self._line.seconds(size) * spread
-        if at < len(sizes):
-            guess = min(guess, bounds[at])
-        return max(guess, bounds[at - 1] if at else 0.0) * self._speed
+        guess = self._line.seconds(size)
+        if sizes:
+            near = max(0, at - 1)
+            guess *= max(1.0, bounds[near] / max(self._line.seconds(sizes[near]), _LEAST_S))
+        low, high = bounds[at - 1] if at else 0.0, bounds[at] if at < len(sizes) else guess
+        return max(low, min(guess, high)) * self._speed
 
     def largest_within(self, seconds: float, most: int) -> int:
         """Return the largest size up to `most`, 1 at least, that takes at most `seconds`."""
@@ -122,8 +125,8 @@ class LatencyModel:
 
     def profile(self) -> Profile:
         """Return what is known of the sizes that ran often enough; what `__init__` takes."""
-        known = [(size, window) for size, window in sorted(self._windows.items()) if window.counts]
-        return [(size, window.usual * self._speed, window.bound * self._speed) for size, window in known]
+        known = [window for window in self._rising if window.counts]
+        return [(window.size, window.usual * self._speed, window.bound * self._speed) for window in known]
 
     def _drift(self) -> None:
         """Take the strays for a new speed, and for the first runs at it."""
@@ -136,10 +139,13 @@ class LatencyModel:
 
     def _take(self, size: int, seconds: float) -> None:
         self._line.observe(size, seconds / self._speed)
-        window = self._windows.get(_class(size))
-        if window is None:
-            window = self._windows[_class(size)] = _Window()
+        window = self._windows.get(_class(size)) or self._open(_class(size))
         window.add(self._at_class(size, seconds))
+
+    def _open(self, size: int) -> _Window:
+        made = self._windows[size] = _Window(size)
+        insort(self._rising, made, key=_size_of)
+        return made
 
     def _at_class(self, size: int, seconds: float) -> float:
         """Return what a run comes to in units of the speed, for the size under which it is counted."""
@@ -148,62 +154,60 @@ class LatencyModel:
             return seconds / self._speed
         return seconds / self._speed * self._line.seconds(counted) / max(self._line.seconds(size), _LEAST_S)
 
-    def _make_bounds(self) -> tuple[list[int], list[float], float]:
-        """Return the sizes that count, their quantiles made to rise, and how far these lie above the line."""
-        sizes, bounds, above, highest = [], [], [], 0.0
-        for size, window in sorted(self._windows.items()):
+    def _make_bounds(self) -> tuple[list[int], list[float]]:
+        """Return the sizes that count, and their quantiles, made to rise."""
+        sizes, bounds, highest = [], [], 0.0
+        for window in self._rising:
             if window.counts:
                 highest = max(highest, window.bound)
-                sizes.append(size)
+                sizes.append(window.size)
                 bounds.append(highest)
-                above.append(window.bound / max(self._line.seconds(size), _LEAST_S))
-        return sizes, bounds, max(1.0, _median(above)) if above else 1.0
+        return sizes, bounds
 
     def _runs_as(self, size: int) -> int:
         return size if self._padded is None else self._padded(size)
 
 
 class _Window:
-    """The last runs of one size, by time and by length; before there are enough of them, what a profile says."""
+    """The last runs of one size, by time and by length; before there are enough of them, what a profile says.
 
-    def __init__(self, usual: float | None = None, bound: float = 0.0) -> None:
-        self._told = None if usual is None else (usual, bound)
+    `usual` is their median and `bound` the quantile. `counts`: it says more than the line does.
+    """
+
+    __slots__ = ("_high", "_low", "_recent", "_sorted", "bound", "counts", "size", "usual")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.usual = self.bound = self._low = self._high = 0.0
+        self.counts = False
         self._recent: deque[float] = deque()
         self._sorted: list[float] = []
 
-    @property
-    def counts(self) -> bool:
-        """Whether it says more than the line does."""
-        return len(self._sorted) >= _ENOUGH or self._told is not None
-
-    @property
-    def usual(self) -> float:
-        """The median."""
-        if self._told is not None and len(self._sorted) < _ENOUGH:
-            return self._told[0]
-        return self._sorted[len(self._sorted) // 2]
-
-    @property
-    def bound(self) -> float:
-        """The quantile."""
-        if self._told is not None and len(self._sorted) < _ENOUGH:
-            return self._told[1]
-        return self._sorted[int(QUANTILE * (len(self._sorted) - 1))]
+    def tell(self, usual: float, bound: float) -> None:
+        """Take what a profile says until there are enough runs."""
+        self.usual = self._low = usual
+        self.bound = self._high = bound
+        self.counts = True
 
     def side(self, value: float) -> int:
         """Return whether a value lies clearly below (-1) or above (1) all that was seen, or not (0)."""
-        if self._told is not None and len(self._sorted) < _ENOUGH:
-            low, high = self._told
-        else:
-            low, high = self._sorted[0], self._sorted[-1]
-        return (value > high * _TOLERANCE) - (value * _TOLERANCE < low)
+        return (value > self._high * _TOLERANCE) - (value * _TOLERANCE < self._low)
 
     def add(self, value: float) -> None:
         """Take in one run; the oldest of more than `WINDOW` goes."""
+        held = self._sorted
         self._recent.append(value)
-        insort(self._sorted, value)
-        if len(self._recent) > WINDOW:
-            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
+        insort(held, value)
+        if len(held) > WINDOW:
+            del held[bisect_left(held, self._recent.popleft())]
+        if len(held) >= _ENOUGH or not self.counts:
+            self.usual, self.bound = held[len(held) // 2], held[int(QUANTILE * (len(held) - 1))]
+            self._low, self._high = held[0], held[-1]
+            self.counts = len(held) >= _ENOUGH
+
+
+def _size_of(window: _Window) -> int:
+    return window.size
 
 
 def _median(values: list[float]) -> float:
