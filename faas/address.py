@@ -32,10 +32,14 @@ class Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Address:
-    """Where one function is called: a URL that ends with a slash, and the Unix socket it is on, if it is on one."""
+    """Where one function is called: a URL that ends with a slash, and the Unix socket it is on, if it is on one.
+
+    `host` is the name that it goes by where that is another than the URL's: behind an ingress that has no DNS.
+    """
 
     url: str
     socket: str | None = None
+    host: str | None = None
 
     @property
     def title(self) -> str:

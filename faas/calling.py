@@ -75,8 +75,11 @@ def _built(client: httpx.AsyncClient, request: Request, left_s: float) -> httpx.
         "accept": request.accept,
         "x-request-timeout-ms": str(max(1, round(left_s * 1e3))),
     }
-    url = request.address.url + request.path.lstrip("/")
-    return client.build_request("POST", url, content=request.body, headers=headers)
+    url, extensions = request.address.url + request.path.lstrip("/"), {}
+    if request.address.host is not None:
+        headers["host"] = request.address.host
+        extensions["sni_hostname"] = request.address.host.partition(":")[0]
+    return client.build_request("POST", url, content=request.body, headers=headers, extensions=extensions)
 
 
 def retry_delay_s(status: int, headers: Mapping[str, str], left_s: float) -> float | None:

@@ -34,6 +34,7 @@ IMAGE = "FAAS_IMAGE"
 BASE_IMAGE = "FAAS_BASE_IMAGE"
 STORE = "FAAS_STORE"
 NAMESPACE = "FAAS_NAMESPACE"
+INGRESS = "FAAS_INGRESS"
 KUBECONFIG = "KUBECONFIG"
 
 _S3_PLACES = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
@@ -59,6 +60,7 @@ class Settings:
     kept warm there, whatever they say; None leaves it to them. `scale_to_zero_grace_s` is Knative's grace before zero.
     `image_repository` is what the images of deployed functions are named below, `base_image` what they are put on,
     `store` the place in S3 of their bundles and snapshots, `namespace` that of their services on a cluster.
+    `ingress` is the URL at which a cluster's functions are called whose names are in no DNS.
     `s3_places` are the variables that say where S3 is, by name; none of them is a credential.
     """
 
@@ -82,6 +84,7 @@ class Settings:
     base_image: str | None = None
     store: str | None = None
     namespace: str | None = None
+    ingress: str | None = None
     s3_places: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -141,6 +144,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         base_image=environ.get(BASE_IMAGE, "").strip() or None,
         store=_s3(environ, STORE, "prefix"),
         namespace=environ.get(NAMESPACE, "").strip() or None,
+        ingress=environ.get(INGRESS, "").strip() or None,
         s3_places={name: environ[name] for name in _S3_PLACES if environ.get(name)},
     )
 

@@ -2,13 +2,14 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Literal
 
 from deploy.doctor import Facts, Reach
 from deploy.errors import InvalidSpec
 from deploy.knative import apply as applying
-from deploy.knative import gathering, logs, rollout, routing, secrets, services, waiting
+from deploy.knative import cold_starts, gathering, logs, rollout, routing, secrets, services, waiting
+from deploy.knative.cold_starts import ColdStart
 from deploy.knative.connection import connect
 from deploy.knative.logs import LogLine
 from deploy.knative.resources import Document
@@ -80,11 +81,17 @@ class Cluster:
         """All that is known of one service."""
         return services.describe(self._rest, self.namespace, name)
 
+    def cold_starts(self, name: str) -> list[ColdStart]:
+        """What the starts of the instances cost that there are now, the newest first."""
+        return cold_starts.cold_starts(self._rest, self.namespace, name)
+
     def logs(self, name: str, *, tail: int | None = 100, since_s: int | None = None) -> list[LogLine]:
         """What the instances there are have written, by time."""
         return logs.logs(self._rest, self.namespace, name, tail=tail, since_s=since_s)
 
-    def follow_logs(self, name: str, *, tail: int | None = 10, timeout_s: float | None = None) -> Iterator[LogLine]:
+    def follow_logs(
+        self, name: str, *, tail: int | None = 10, timeout_s: float | None = None
+    ) -> Generator[LogLine, None, None]:
         """Lines of all instances as they are written, of those that start later too; close it to end it."""
         if timeout_s is None:
             return logs.follow(self._rest, self.namespace, name, tail=tail)

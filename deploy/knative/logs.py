@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ def logs(rest: Rest, namespace: str, name: str, *, tail: int | None = 100, since
 
 def follow(
     rest: Rest, namespace: str, name: str, *, tail: int | None = 10, timeout_s: float = _FOREVER_S
-) -> Iterator[LogLine]:
+) -> Generator[LogLine, None, None]:
     """Lines as they are written, beginning with the last `tail` of each pod; pods that start are read from their first.
 
     Ends after `timeout_s`, or when it is closed. A pod that ends leaves; a container that starts anew is read on.

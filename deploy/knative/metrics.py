@@ -27,13 +27,19 @@ def read(rest: Rest, namespace: str, revision: str) -> Reading:
             continue
         name = pod["metadata"]["name"]
         try:
-            text = rest.text(PODS.path(namespace, f"{name}:{_port(pod)}", "proxy") + "/metrics", timeout_s=_TIMEOUT_S)
+            text = text_of(rest, namespace, pod)
         except NotAllowed:
             raise
         except (ApiError, Unreachable):
             continue
         found[name] = counts(text)
     return found
+
+
+def text_of(rest: Rest, namespace: str, pod: Document) -> str:
+    """The metrics of one instance, in Prometheus' text format; raises `NotAllowed`, `ApiError` or `Unreachable`."""
+    place = PODS.path(namespace, f"{pod['metadata']['name']}:{_port(pod)}", "proxy")
+    return rest.text(f"{place}/metrics", timeout_s=_TIMEOUT_S)
 
 
 def counts(text: str) -> Counts:

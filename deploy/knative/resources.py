@@ -41,6 +41,7 @@ class Kind:
 SERVICES = Kind(SERVING, "v1", "services")
 REVISIONS = Kind(SERVING, "v1", "revisions")
 PODS = Kind("", "v1", "pods")
+EVENTS = Kind("", "v1", "events")
 SECRETS = Kind("", "v1", "secrets")
 CONFIG_MAPS = Kind("", "v1", "configmaps")
 NODES = Kind("", "v1", "nodes")

@@ -1,21 +1,28 @@
-"""`faas delete`: a function taken from the platform."""
+"""`faas delete`: a function taken from the platform, or from the cluster."""
 
 from __future__ import annotations
 
 import click
 
 from faas import names
-from faas.cli import listing
+from faas.cli import listing, where
 from faas.cli.control import Control
+from faas.cli.where import Where
 
 
 @click.command()
 @click.argument("name")
+@where.options
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @listing.option
-def command(name: str, yes: bool, as_json: bool) -> None:
-    """Take the function NAME and all its revisions from the platform. The calls that it has are answered first; its
-    logs and the snapshots in the store stay."""
+def command(name: str, where: Where, yes: bool, as_json: bool) -> None:
+    """Take the function NAME and all its revisions from the platform, or from the cluster. The calls that it has are
+    answered first; its logs here, images and the snapshots in the store stay."""
+    if where.is_cluster:
+        from faas.cli.cluster import life  # the Kubernetes client is for this alone
+
+        life.delete(name, where, yes=yes, as_json=as_json)
+        return
     control, path = Control(), f"/functions/{names.label(name)}"
     found = control.get(path)
     if not yes:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import click
 
 from faas import names
-from faas.cli import listing, ps, revisions
+from faas.cli import listing, ps, revisions, where
 from faas.cli.control import Control
 from faas.cli.listing import duration, size
+from faas.cli.where import Where
 
 
 @click.command()
 @click.argument("name")
+@where.options
+@click.option("--cold-starts", is_flag=True, help="Show what the starts of its instances cost, phase by phase.")
 @listing.option
-def command(name: str, as_json: bool) -> None:
+def command(name: str, where: Where, cold_starts: bool, as_json: bool) -> None:
     """Show the function NAME: where it is, its limits, its revisions and their shares of the calls, its instances."""
+    if where.is_cluster:
+        from faas.cli.cluster import services  # the Kubernetes client is for this alone
+
+        services.describe(name, where, cold_starts=cold_starts, as_json=as_json)
+        return
     found = Control().get(f"/functions/{names.label(name)}")
+    if cold_starts:
+        _show_starts(found["all_instances"], as_json=as_json)
+        return
     if as_json:
         listing.write_json(found)
         return
@@ -46,3 +60,14 @@ def command(name: str, as_json: bool) -> None:
     if found["all_instances"]:
         click.echo()
         listing.show(found["all_instances"], ps.COLUMNS, as_json=False, none="")
+
+
+def _show_starts(instances: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    phases = dict.fromkeys(phase for instance in instances for phase in instance["start_ms"])
+    columns = {title: ps.COLUMNS[title] for title in ("instance", "revision", "started by", "start")}
+    columns |= {phase: _phase(phase) for phase in phases}
+    listing.show(instances, columns, as_json=as_json, none="no instances: call it, and look again while it is warm")
+
+
+def _phase(name: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda row: duration(row["start_ms"][name] / 1e3) if name in row["start_ms"] else None

@@ -13,9 +13,10 @@ import httpx
 from faas import address, calling, names, settings
 from faas.address import Address
 from faas.calling import Request
-from faas.cli import body, progress
+from faas.cli import body, progress, where
 from faas.cli.failure import Failure
 from faas.cli.progress import Step
+from faas.cli.where import Where
 from faas.errors import PlatformError
 from faas.settings import Settings
 
@@ -25,6 +26,11 @@ _PATIENCE_S: Final = 1.0
 
 @click.command()
 @click.argument("name")
+@where.options
+@click.option(
+    "--address", "ingress", metavar="URL", help="The cluster's ingress, where names are in no DNS; FAAS_INGRESS."
+)
+@click.option("--tag", help="On a cluster: call the revision with this tag.")
 @body.options
 @click.option("--path", metavar="PATH", default="/", show_default=True, help="Call the endpoint at this path.")
 @click.option("--stream", is_flag=True, help="Print each event of a stream as it comes, a line each.")
@@ -47,23 +53,44 @@ _PATIENCE_S: Final = 1.0
     metavar="SECONDS",
     help="How long the call may take, a cold start included.",
 )
-def command(name: str, data: str | None, file: str | None, **options: Any) -> None:
+def command(
+    name: str,
+    where: Where,
+    ingress: str | None,
+    tag: str | None,
+    data: str | None,
+    file: str | None,
+    **options: Any,
+) -> None:
     """Call the function NAME and print its answer.
 
-    It is called on the platform that runs here, or at FAAS_URL where that is set.
+    It is called on the platform that runs here, or at FAAS_URL where that is set, or else on the cluster.
     """
     given = body.read(data, file) or body.Body(b"", body.JSON)
-    asyncio.run(_invoke(names.label(name), given, **options))
+    known = None
+    if ingress is not None or tag is not None or where.is_cluster:
+        from faas.cli.cluster import calls  # the Kubernetes client is for this alone
+
+        known = calls.address(name, where, ingress, tag)
+    asyncio.run(_invoke(names.label(name), given, known, **options))
 
 
 async def _invoke(
-    name: str, given: body.Body, *, path: str, stream: bool, headers: bool, wait_s: float, timeout_s: float
+    name: str,
+    given: body.Body,
+    known: Address | None,
+    *,
+    path: str,
+    stream: bool,
+    headers: bool,
+    wait_s: float,
+    timeout_s: float,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         with progress.steps() as step:
             request = Request(
                 name=name,
-                address=await _found(name, wait_s, step),
+                address=known or await _found(name, wait_s, step),
                 body=given.content,
                 timeout_s=timeout_s,
                 path=path,

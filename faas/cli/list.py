@@ -7,15 +7,23 @@ from typing import Any
 
 import click
 
-from faas.cli import listing
+from faas.cli import listing, where
 from faas.cli.control import Control
 from faas.cli.listing import duration
+from faas.cli.where import Where
 
 
 @click.command()
+@where.options
+@click.option("--all-namespaces", is_flag=True, help="Of all namespaces of the cluster.")
 @listing.option
-def command(as_json: bool) -> None:
-    """List the functions of the platform that runs here: where they are, their instances, what they have answered."""
+def command(where: Where, all_namespaces: bool, as_json: bool) -> None:
+    """List the functions of the platform that runs here, or those on the cluster: where they are, their instances."""
+    if all_namespaces or where.is_cluster:
+        from faas.cli.cluster import services  # the Kubernetes client is for this alone
+
+        services.show_all(where, all_namespaces=all_namespaces, as_json=as_json)
+        return
     columns: listing.Columns = {
         "function": lambda row: row["name"],
         "url": lambda row: row["url"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -9,9 +10,10 @@ import click
 import msgspec
 
 from faas import address, names, settings
-from faas.cli import listing
+from faas.cli import listing, where
 from faas.cli.control import Control, named_elsewhere
 from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.where import Where
 from faas.errors import RemoteError
 from faas.platform.logs import Line, LogFile
 from faas.settings import Settings
@@ -21,12 +23,19 @@ _LINES: Final = msgspec.json.Decoder(Line)
 
 @click.command()
 @click.argument("name")
+@where.options
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until stopped.")
 @click.option("--lines", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many to show.")
 @listing.option
-def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
+def command(name: str, where: Where, follow: bool, lines: int, as_json: bool) -> None:
     """Show the last lines that the function NAME printed, of all its instances. What is past is shown without a
-    platform too."""
+    platform too; of a cluster, what the instances that there are have written."""
+    if _is_of_cluster(name, where):
+        from faas.cli.cluster import logs  # the Kubernetes client is for this alone
+
+        with contextlib.suppress(KeyboardInterrupt):
+            logs.show(name, where, lines=lines, follow=follow, as_json=as_json)
+        return
     name, found = names.label(name), settings.read()
     shown: Iterable[Line]
     if follow or named_elsewhere(found) is not None:
@@ -40,6 +49,13 @@ def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
             click.echo(msgspec.json.encode(line) if as_json else f"{line.time} {line.instance} {line.text}")
     except KeyboardInterrupt:
         return
+
+
+def _is_of_cluster(name: str, where: Where) -> bool:
+    """Tell whether a cluster is meant; a log that was kept here is meant rather, where no option says so."""
+    if where.names_cluster:
+        return True
+    return where.is_cluster and not LogFile(settings.read().logs, names.label(name)).path.is_file()
 
 
 def _told(name: str, num_lines: int, *, follow: bool) -> Iterator[Line]:

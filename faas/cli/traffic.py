@@ -5,34 +5,56 @@ from __future__ import annotations
 import click
 
 from faas import names
-from faas.cli import listing, revisions
+from faas.cli import listing, revisions, where
 from faas.cli.control import Control
 from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.where import Where
 
 
 @click.command()
 @click.argument("name")
+@where.options
 @click.option(
     "--to", "shares", multiple=True, metavar="REV=PERCENT", help="Give a revision a share; they add up to 100."
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG=REV", help="Reach a revision as /f/NAME@TAG/.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG=REV", help="Reach a revision as /f/NAME@TAG/, or by its host."
+)
 @click.option("--untag", multiple=True, metavar="TAG", help="Take a tag away.")
+@click.option("--watch", is_flag=True, help="On a cluster: watch the trial under way, and promote it or take it back.")
 @listing.option
-def command(name: str, shares: tuple[str, ...], tags: tuple[str, ...], untag: tuple[str, ...], as_json: bool) -> None:
+def command(
+    name: str,
+    where: Where,
+    shares: tuple[str, ...],
+    tags: tuple[str, ...],
+    untag: tuple[str, ...],
+    watch: bool,
+    as_json: bool,
+) -> int:
     """Show how the calls of the function NAME are shared among its revisions, or change it.
 
     REV is a revision's id or its beginning, its number, a tag, or latest. No call fails by a change: a revision that is
     to get calls is ready before, one that gets none any more answers those that it has.
     """
+    percents = {revision: _percent(revision, share) for revision, share in _pairs("--to", shares).items()}
+    named = {**_pairs("--tag", tags), **dict.fromkeys(untag)}
+    if where.is_cluster:
+        from faas.cli.cluster import life  # the Kubernetes client is for this alone
+
+        if watch:
+            return life.watch(name, where, as_json=as_json)
+        life.traffic(name, where, percents, named, as_json=as_json)
+        return 0
+    if watch:
+        raise Failure("--watch is for clusters", "leave it out, or name one with --cluster", CALL_WAS_WRONG)
     path = f"/functions/{names.label(name)}"
-    wanted = {
-        "percents": {revision: _percent(revision, share) for revision, share in _pairs("--to", shares).items()},
-        "tags": {**_pairs("--tag", tags), **dict.fromkeys(untag)},
-    }
+    wanted = {"percents": percents, "tags": named}
     control = Control()
     changes = wanted["percents"] or wanted["tags"]
     found = control.post(f"{path}/traffic", wanted, timeout_s=None) if changes else control.get(path)
     revisions.show(found, as_json=as_json)
+    return 0
 
 
 def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:

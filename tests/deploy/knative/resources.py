@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-_KINDS = {"services": "Service", "revisions": "Revision", "pods": "Pod", "secrets": "Secret", "configmaps": "ConfigMap"}
+_KINDS = {
+    "services": "Service",
+    "revisions": "Revision",
+    "pods": "Pod",
+    "secrets": "Secret",
+    "configmaps": "ConfigMap",
+    "events": "Event",
+}
 
 
 async def answer(state: "State", call: "Call", send: Send, stopping: asyncio.Event) -> None:

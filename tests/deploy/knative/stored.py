@@ -103,7 +103,7 @@ def matches(document: Document, label_selector: str, field_selector: str) -> boo
             return False
     for part in filter(None, field_selector.split(",")):
         key, _, value = part.partition("=")
-        assert key == "metadata.name", f"the stand-in knows no field selector {key}"
-        if document["metadata"]["name"] != value:
+        assert key in ("metadata.name", "reason"), f"the stand-in knows no field selector {key}"
+        if (document["metadata"]["name"] if key == "metadata.name" else document.get(key)) != value:
             return False
     return True

@@ -51,8 +51,15 @@ def live_a_life(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
         wait_ready(rest, "default", "hello", timeout_s=20, settle_s=0.1)
     cluster.services()
     cluster.describe("hello")
+    cluster.cold_starts("hello")
     cluster.logs("hello")
-    list(cluster.follow_logs("hello", timeout_s=0.3))
+    api.do(lambda state: setattr(state, "num_logs_to_cut", 9))  # a log that ends has its pod looked at
+    lines = cluster.follow_logs("hello", timeout_s=30)
+    next(lines)
+    while ("get", "pods") not in api.state.used:
+        api.do(lambda state: [state.say(pod, "more") for pod in list(state.logs)])
+        next(lines)
+    lines.close()
     cluster.delete("hello")
     cluster.put_secret("hub", {"A": b"1"})
     cluster.put_secret("hub", {"A": b"2"})

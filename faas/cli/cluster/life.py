@@ -1,0 +1,87 @@
+"""A function of a cluster changed: its traffic, how many instances it may have, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from faas.cli import listing, where
+from faas.cli.cluster import services, trial
+from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.where import Where
+from faas.deployment import shares
+
+
+def traffic(
+    name: str, found: Where, percents: Mapping[str, int], tags: Mapping[str, str | None], *, as_json: bool
+) -> None:
+    """Show how a function's calls are shared, or change it."""
+    with found.connected() as cluster:
+        label = where.service(name, cluster)
+        detail = cluster.describe(label)
+        if percents or tags:
+            cluster.set_traffic(label, shares.changed(detail, percents, tags))
+            detail = cluster.describe(label)
+        services.show_revisions(detail, as_json=as_json)
+
+
+def watch(name: str, found: Where, *, as_json: bool) -> int:
+    """Watch the trial that is under way to its end. Returns the exit code."""
+    with found.connected() as cluster:
+        return trial.watch(cluster, where.service(name, cluster), as_json=as_json)
+
+
+def promote(name: str, found: Where, revision: str | None, *, as_json: bool) -> None:
+    """Give all calls to one revision; to the latest, now and in future, unless told."""
+    with found.connected() as cluster:
+        label = where.service(name, cluster)
+        if revision is None or revision == "latest":
+            cluster.promote(label)
+        else:
+            cluster.set_traffic(label, shares.all_to(revision, cluster.describe(label)))
+        services.tell_shares(cluster, label, as_json=as_json)
+
+
+def rollback(name: str, found: Where, to: str | None, *, as_json: bool) -> None:
+    """Give all calls to what served before."""
+    with found.connected() as cluster:
+        label = where.service(name, cluster)
+        meant = None if to is None else shares.revision(to, cluster.describe(label))
+        cluster.rollback(label, meant)
+        services.tell_shares(cluster, label, as_json=as_json)
+
+
+def scale(name: str, found: Where, least: int | None, most: int | None, *, as_json: bool) -> None:
+    """Set how many instances there may be."""
+    if least is None and most is None:
+        raise Failure("nothing says how many", "give INSTANCES, --min or --max", CALL_WAS_WRONG)
+    with found.connected() as cluster:
+        label = where.service(name, cluster)
+        generation = cluster.scale(label, min_instances=least, max_instances=most)
+        ready = cluster.wait_ready(label, generation=generation)
+        newest = next(one for one in cluster.describe(label).revisions if one.name == ready.revision)
+    if as_json:
+        bounds = {"min_instances": newest.min_instances, "max_instances": newest.max_instances}
+        listing.write_json({"name": name, "service": label, "revision": newest.name, **bounds})
+        return
+    bounds_text = f"{newest.min_instances} to {newest.max_instances or 'any number of'}"
+    click.echo(f"{label}: {bounds_text} instances, in revision {newest.name}")
+    if not ready.receives_traffic:
+        click.echo(f"calls are held to another revision; faas promote {name} sends them here", err=True)
+
+
+def delete(name: str, found: Where, *, yes: bool, as_json: bool) -> None:
+    """Delete a function, and wait until it is gone."""
+    with found.connected() as cluster:
+        label = where.service(name, cluster)
+        detail = cluster.describe(label)
+        if not yes:
+            what = f"delete {label} in {cluster.namespace} with {len(detail.revisions)} revisions?"
+            click.confirm(what, abort=True, err=True)
+        cluster.delete(label)
+        deleted = {"deleted": label, "namespace": cluster.namespace}
+    if as_json:
+        listing.write_json(deleted)
+    else:
+        click.echo(f"{label} is deleted")

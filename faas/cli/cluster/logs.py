@@ -1,0 +1,34 @@
+"""What the instances of a function on a cluster write."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+
+import click
+
+from deploy.knative.logs import LogLine
+from faas import codec
+from faas.cli import where
+from faas.cli.where import Where
+
+
+def show(name: str, found: Where, *, lines: int, follow: bool, as_json: bool) -> None:
+    """Write the last lines of all instances, and with `follow` those that come."""
+    with found.connected() as cluster:
+        label = where.service(name, cluster)
+        if not follow:
+            for line in _last(cluster.logs(label, tail=lines), lines):
+                _write(line, as_json)
+            return
+        with closing(cluster.follow_logs(label, tail=lines)) as coming:
+            for line in coming:
+                _write(line, as_json)
+
+
+def _last(found: list[LogLine], lines: int) -> list[LogLine]:
+    return found[len(found) - min(lines, len(found)) :]
+
+
+def _write(line: LogLine, as_json: bool) -> None:
+    click.echo(codec.encode(asdict(line)) if as_json else f"{line.at} {line.pod} {line.text}")
