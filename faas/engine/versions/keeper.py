@@ -145,8 +145,10 @@ class Keeper:
         await self.lanes.left()
 
     async def load(self) -> None:
-        """Hold what is to be held, where that waits to be asked for, and look anew; as `follow`."""
+        """Hold what is to be held, where that waits to be asked for; as `follow`, and what failed is tried again."""
         self._is_loaded = True
+        for entry in self.entries:
+            self._lifecycle.try_again(entry.number)
         await self.follow()
 
     async def unload(self) -> None:
@@ -169,12 +171,15 @@ class Keeper:
     def _take_in(self, found: Look) -> None:
         self._places = dict(found.places)
         self.problem = None
+        before = self._plan
         try:
             self._plan = plan.make(self._spec, plan.read(found.file))
         except SettingError as error:
             self.problem = str(error)
             if self._is_starting:
                 raise
+        for number in {*self._plan.also} - {*before.also}:
+            self._lifecycle.try_again(number)  # somebody waits for it
         self._apply(found.warnings)
         if self.problem is not None:
             raise SettingError(self.problem)

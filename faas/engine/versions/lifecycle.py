@@ -125,6 +125,12 @@ class Lifecycle:
         if not entry.is_aspired:
             self._renew(entry)
 
+    def try_again(self, number: int) -> None:
+        """Begin anew with a version that could not be loaded, where it is aspired."""
+        entry = self._entries.get(number)
+        if entry is not None and entry.is_aspired and entry.step in (Step.RETRYING, Step.ERROR):
+            self._renew(entry)
+
     @property
     def _seen(self) -> list[Seen]:
         return [Seen(one.number, one.step, one.is_aspired) for one in self._entries.values()]

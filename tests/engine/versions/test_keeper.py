@@ -172,6 +172,27 @@ def test_l11_a_broken_version_leaves_the_old_one_serving_with_the_reason(run):
     run(story())
 
 
+def test_l11_what_failed_is_tried_again_where_it_is_to_be_promoted_and_where_that_is_asked_for(run):
+    async def story() -> None:
+        async with keeping(1) as kept:
+            kept.bench.broken[2] = "no weights"
+            kept.bench.put(1, 2)
+            await kept.keeper.follow()
+            await kept.keeper.follow()
+            assert kept.bench.num_loads[2] == 1
+            kept.bench.say(also=(2,))
+            await kept.keeper.follow()
+            await kept.keeper.follow()
+            assert kept.bench.num_loads[2] == 2
+            await kept.keeper.load()
+            assert kept.bench.num_loads[2] == 3
+            kept.bench.broken.clear()
+            await kept.keeper.load()
+            assert await kept.answer() == 2
+
+    run(story())
+
+
 def test_l12_what_does_not_fit_is_refused_and_what_does_is_loaded(run):
     async def story() -> None:
         spec = Versions(policy="all", max_bytes="1Ki", **ONCE)

@@ -137,6 +137,23 @@ def test_a_load_that_succeeds_in_the_end_has_no_reason_left():
     assert (life.get(1).reason, life.get(1).code, life.get(1).num_failures) == (None, "OK", 0)
 
 
+def test_l11_whoever_asks_for_a_version_has_it_tried_again():
+    life = made()
+    aspire(life, 1)
+    for now in (0.0, 60.0, 120.0):
+        life.move(1, Step.LOADING)
+        life.failed(1, "broken", now)
+    life.try_again(1)
+    assert (life.next(121.0), life.get(1).num_failures) == (Load(1), 0)
+    loaded(life, 1)
+    life.try_again(1)
+    assert steps(life) == {1: Step.READY}
+    aspire(life)
+    life.try_again(1)
+    life.try_again(2)
+    assert life.next(122.0) == Unload(1)
+
+
 def test_l13_an_unload_goes_before_a_load():
     life = made()
     aspire(life, 1, 2)
