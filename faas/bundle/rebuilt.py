@@ -7,6 +7,7 @@ stands in `sys.modules` under a name of its own, so that state frozen here can r
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import io
@@ -54,6 +55,7 @@ class Rebuilding:
         if module is None:
             module = sys.modules[here] = types.ModuleType(here)
             module.__file__ = self.source("__main__.py")
+            vars(module)["__builtins__"] = builtins  # imports by compiled code look there, torch's for one
         return module
 
     def source(self, filename: str) -> str:

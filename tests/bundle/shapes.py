@@ -215,6 +215,10 @@ SHAPES = {
         "@inference_function\ndef f(x: int) -> list: return [REGISTRY['Impl'] is Impl, Impl.k * x, sorted(REGISTRY)]\n",
         [({"x": 3}, [True, 6, ["Base", "Impl"]])],
     ),
+    "builtins": Shape(
+        "@inference_function\ndef f(x: int) -> bool: return '__builtins__' in globals() and eval('max(x, 1)') == 1\n",
+        [({"x": 0}, True)],
+    ),
     "method_state": Shape(
         "class Scaler:\n    def __init__(self, k): self.k = k\n    def scale(self, x): return x * self.k\n"
         "scale = Scaler(3).scale\n"
