@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 class NoRoom(Exception):
     """A version does not fit beside those that are held."""
+
+
+class TooSlow(Exception):
+    """A version was not ready in time."""
 
 
 class Bringer:
@@ -68,7 +73,23 @@ class Bringer:
         self._room.release(number)
 
     async def bring(self, entry: Entry) -> Servable:
-        """Return a version that can answer. Raises whatever its load, its engines or its examples do."""
+        """Return a version that can answer.
+
+        Raises:
+            TooSlow: it took longer than an instance may take to start.
+            BaseException: whatever its load, its engines or its examples raise.
+        """
+        limit_s = self._shared.function.spec.calls.startup_timeout_s
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                return await self._bring(entry)
+        except TimeoutError:
+            if limit.expired():
+                raise TooSlow(f"it took longer than startup_timeout_s={limit_s:g}") from None
+            raise
+
+    async def _bring(self, entry: Entry) -> Servable:
         brought = self._supply.take_ahead(entry.number, entry.place)
         if brought is None:
             brought = await aside(f"loads {self._name}", self._supply.load, entry.place)

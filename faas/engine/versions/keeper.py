@@ -10,7 +10,7 @@ import dataclasses
 import gc
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Any
 
 from faas.engine.aside import aside
 from faas.engine.assembly import Shared
@@ -26,13 +26,11 @@ from faas.engine.versions.retries import Retries
 from faas.engine.versions.source import Look, SourceError
 from faas.engine.versions.states import Step
 from faas.engine.versions.supply import Supply
-from faas.engine.versions.transitions import Load, availability_preserving, resource_preserving
+from faas.engine.versions.transitions import RULES, Load
 from faas.engine.versions.versioned import Versioned
 from faas.errors import SettingError, StartFailed, named
 from faas.handler import Handler
 from faas.spec.versions import Versions
-
-RULES: Final = {"availability": availability_preserving, "resource": resource_preserving}
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +67,7 @@ class Keeper:
         self._ready: set[int] = set()
         self._fallen_back: set[int] = set()
         self._is_loaded = False
-        self._is_starting = False
+        self._is_starting = self._is_polling = False
         self._num_loading = 0
         self._warned: frozenset[str] = frozenset()
         self._looking = asyncio.Lock()
@@ -117,8 +115,7 @@ class Keeper:
         self._is_starting = False
         if self.lanes.default is None and self._is_to_hold:
             raise StartFailed(self.why_none())
-        if not self.is_explicit and self._spec.poll_s > 0:
-            self._agenda.begin(self._poll())
+        self._begin_to_poll()
 
     async def look(self) -> None:
         """Look at the source now, and begin what follows from it.
@@ -181,6 +178,8 @@ class Keeper:
         for number in {*self._plan.also} - {*before.also}:
             self._lifecycle.try_again(number)  # somebody waits for it
         self._apply(found.warnings)
+        if not self._is_starting:
+            self._begin_to_poll()
         if self.problem is not None:
             raise SettingError(self.problem)
 
@@ -234,7 +233,9 @@ class Keeper:
         entry = self._lifecycle.get(number)
         assert entry is not None
         try:
-            await self._bringer.admit(entry, is_moving=lambda: self._is_moving(entry), change=self._agenda.change)
+            await self._bringer.admit(
+                entry, is_moving=lambda: self._lifecycle.is_moving(entry), change=self._agenda.change
+            )
             if entry.step is Step.REQUESTED:  # and still aspired
                 self._lifecycle.move(number, Step.LOADING)
                 self._servables[number] = await self._bringer.bring(entry)
@@ -268,13 +269,13 @@ class Keeper:
         self._lifecycle.move(number, Step.DISABLED)
         self._go_on()
 
-    def _is_moving(self, entry: Entry) -> bool:
-        """Whether other versions come or go."""
-        moving = (Step.LOADING, Step.QUIESCING, Step.UNLOADING)
-        return any(one.step in moving for one in self.entries if one is not entry)
+    def _begin_to_poll(self) -> None:
+        if self._spec.poll_s > 0 and not self.is_explicit and not self._is_polling:
+            self._is_polling = True
+            self._agenda.begin(self._poll())
 
     async def _poll(self) -> None:
-        while True:
+        while not self.is_explicit:
             await asyncio.sleep(self._spec.poll_s)
             try:
                 await self.look()
@@ -282,6 +283,7 @@ class Keeper:
                 logger.debug("%s: %s", self.name, error)  # the status says it
             except Exception:
                 logger.exception("the versions of %s cannot be looked for", self.name)
+        self._is_polling = False
 
     async def _settled(self) -> None:
         await self._agenda.until(lambda: self._lifecycle.is_settled)

@@ -71,6 +71,11 @@ class Lifecycle:
         """Whether all is as it should be, as far as it can be: nothing is under way but waits between tries."""
         return self.rule(self._seen) is None and not any(one.step in _UNDER_WAY for one in self._entries.values())
 
+    def is_moving(self, beside: Entry) -> bool:
+        """Whether others than this one come or go."""
+        moving = (Step.LOADING, Step.QUIESCING, Step.UNLOADING)
+        return any(one.step in moving for one in self._entries.values() if one is not beside)
+
     def aspire(self, wanted: Mapping[int, str]) -> None:
         """Hold these from now on, each from its place, and no others."""
         self._wanted = dict(wanted)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from faas.engine.versions.states import Step
+from faas.spec.versions import Transition
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,12 @@ def resource_preserving(versions: Sequence[Seen]) -> Action | None:
     if any(not one.step.is_final for one in unwanted):
         return None
     return _load(versions)
+
+
+RULES: Final[dict[Transition, Rule]] = {
+    "availability": availability_preserving,
+    "resource": resource_preserving,
+}
 
 
 def _load(versions: Sequence[Seen]) -> Load | None:

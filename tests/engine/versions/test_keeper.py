@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from faas import Versions
+from faas import Calls, Versions
 from faas.engine.versions.lifecycle import Entry
 from faas.engine.versions.source import SourceError
 from faas.engine.versions.states import State, Step
@@ -189,6 +189,35 @@ def test_l11_what_failed_is_tried_again_where_it_is_to_be_promoted_and_where_tha
             kept.bench.broken.clear()
             await kept.keeper.load()
             assert await kept.answer() == 2
+
+    run(story())
+
+
+def test_a_load_that_does_not_end_is_given_up(run):
+    async def story() -> None:
+        async with keeping(1, calls=Calls(startup_timeout_s=0.2)) as kept:
+            kept.bench.loading[2] = threading.Event()
+            kept.bench.put(1, 2)
+            await kept.keeper.follow()
+            assert await kept.answer() == 1
+            assert kept.keeper.entries[0].reason == "TooSlow: it took longer than startup_timeout_s=0.2"
+
+    run(story())
+
+
+def test_polling_ends_and_begins_with_the_mode(run):
+    async def story() -> None:
+        async with keeping(1, spec=Versions(poll_s=0.01)) as kept:
+            kept.bench.say(mode="explicit", is_loaded=True)
+            await kept.keeper.follow()
+            num_looks = kept.bench.there.num_looks
+            kept.bench.put(2)
+            await asyncio.sleep(0.05)
+            assert kept.bench.there.num_looks <= num_looks + 1  # one may have been about to begin
+            kept.bench.say()
+            await kept.keeper.follow()
+            kept.bench.put(3)
+            await kept.until(lambda: kept.states().get(3) is State.AVAILABLE)
 
     run(story())
 
