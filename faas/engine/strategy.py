@@ -22,11 +22,12 @@ class Strategy:
     """The rules of an engine, what it knows of its batches and expects of its callers. It acts on nothing.
 
     `promise` is there where the rules have one; `latency` then holds quantiles, and else a line. `form` tells which
-    calls may run together, where not all may.
+    calls may run together, where not all may. `ending`: nobody new comes.
     """
 
     def __init__(self, queue: CallQueue, rules: Rules, form: fixed.Form | None, latency: LatencyModel | None) -> None:
         self.rules = rules
+        self.ending = False
         self.latency: LatencyModel | Line = Line()
         self.promise: in_time.Promise | None = None
         if rules.slo_s < math.inf:
@@ -38,13 +39,9 @@ class Strategy:
         self._outlook = Outlook(self._callers, self.latency)
         self._cap: Cap | None = None
 
-    @property
-    def ending(self) -> bool:
-        """Whether nobody new comes."""
-        return self._outlook.ending
-
     def end(self) -> None:
         """Say that nobody new comes."""
+        self.ending = True
         self._outlook = dataclasses.replace(self._outlook, ending=True)
 
     def decide(self, now: float) -> Decision:

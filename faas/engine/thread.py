@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from faas.clock import Clock, monotonic
 from faas.engine import edf
@@ -18,6 +18,8 @@ from faas.engine.outcomes import presentable
 _T = TypeVar("_T")
 Turn = Callable[[float], float]
 """Says, of one who asked at the moment given, by which moment its turn should come. Asked whenever one is free."""
+
+_Request = tuple[Callable[[], None], Turn | None, float]
 
 
 class Lease:
@@ -41,14 +43,14 @@ class Lease:
     def request(self, granted: Callable[[], None], turn: Turn | None = None) -> None:
         """Call `granted()` once the right is the caller's: at once if it is free. `turn` must not raise."""
         if self._held:
-            self._waiting.append(_Request(granted, turn, self._clock()))
+            self._waiting.append((granted, turn, self._clock()))
         else:
             self._held = True
             granted()
 
     def withdraw(self, granted: Callable[[], None]) -> bool:
         """Ask no longer. False if the request was not waiting."""
-        found = [request for request in self._waiting if request.granted is granted]
+        found = [request for request in self._waiting if request[0] is granted]
         for request in found:
             self._waiting.remove(request)
         return bool(found)
@@ -59,21 +61,16 @@ class Lease:
         if not waiting:
             self._held = False
         elif len(waiting) == 1:
-            waiting.pop().granted()
+            waiting.pop()[0]()
         else:
             first = min(waiting, key=_moment)
             waiting.remove(first)
-            first.granted()
-
-
-class _Request(NamedTuple):
-    granted: Callable[[], None]
-    turn: Turn | None
-    asked_at: float
+            first[0]()
 
 
 def _moment(request: _Request) -> float:
-    return edf.turn(None, request.asked_at) if request.turn is None else request.turn(request.asked_at)
+    _, turn, asked_at = request
+    return edf.turn(None, asked_at) if turn is None else turn(asked_at)
 
 
 class ModelThread:
