@@ -172,9 +172,12 @@ def of_rootfs(source: Path, cache: LayerCache, step: Callable[[str], None] = lam
     if source.is_dir():
         step(f"reading {source}")
         return cache.of_files(layers.of_root(source), created_by="faas: a root file system")
-    step(f"packing {source.name}")
-    key = layers.input_digest([layers.File("/root.tar", source)])
-    return cache.get(key, lambda path: layers.of_tar(source, path, created_by="faas: a root file system"))
+
+    def make(path: Path) -> Layer:
+        step(f"packing {source.name}")
+        return layers.of_tar(source, path, created_by="faas: a root file system")
+
+    return cache.get(layers.input_digest([layers.File("/root.tar", source)]), make)
 
 
 def _packages(
