@@ -113,7 +113,7 @@ def _revision(folder: Path, bundle: Bundle, found: Settings) -> Revision:
             versions=versions.in_bundle(ready, folder).versions,
         )
     place, why = _snapshot(bundle, made, found)
-    if place is None and found.snapshot_uri is None:
+    if place is None and found.snapshot_uri is None and bundle.spec.get("snapshot", {}).get("uri") is None:
         logger.info("setup() runs: %s", why)
     return msgspec.structs.replace(made, snapshot=place)
 

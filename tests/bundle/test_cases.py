@@ -183,13 +183,16 @@ def test_cp_03_modules_of_two_versions_import_their_own(project, tmp_path):
         assert done.returncode == 0, done.stderr
     shutil.rmtree(project)
     check = tmp_path / "check.py"
+    (tmp_path / "aid").mkdir()
+    (tmp_path / "aid" / "late.py").write_text("K = 0\n")
     check.write_text(
-        "import json, sys\nfrom pathlib import Path\nfrom faas import bundle\n"
+        "import json, sys\nfrom pathlib import Path\nimport aid.late\nfrom faas import bundle\n"
+        "def own():\n    from aid import late\n    return late.K\n"
         "one, two = (bundle.load(Path(sys.argv[1]) / v) for v in ('v1', 'v2'))\n"
         "again = bundle.load(Path(sys.argv[1]) / 'v1')\n"
-        "print(json.dumps([two.local(x=0), one.local(x=0), two.local(x=0), one.local(x=0), again is one]))\n"
+        "print(json.dumps([two.local(x=0), one.local(x=0), own(), two.local(x=0), one.local(x=0), again is one]))\n"
     )
-    assert said(run(str(check), str(tmp_path))) == [2, 1, 2, 1, True]
+    assert said(run(str(check), str(tmp_path))) == [2, 1, 0, 2, 1, True]
 
 
 def test_cp_04_setup_sets_a_global_that_predict_reads_and_values_are_of_when_it_was_packed(project, tmp_path):
