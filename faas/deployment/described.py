@@ -136,6 +136,8 @@ def _env(bundle: Bundle, plan: Plan, code: Code, around: Surroundings) -> dict[s
             raise SettingError(f"{name} is set by the deployment itself; take it out of env= and --env")
     threads = str(max(1, math.ceil(bundle.spec["resources"]["cpu"])))
     made = {} if "OMP_NUM_THREADS" in own else dict.fromkeys(_THREADS, threads)
+    # What a function calls by f.remote lies in the same namespace, at the names that Knative gives inside a cluster.
+    made[settings.URL] = f"http://{{name}}.{around.namespace}.svc.cluster.local"
     uses_s3 = plan.way == "store" or plan.shipping.kind == "s3" or _reads_s3(bundle)
     return {**made, **(around.s3_places if uses_s3 else {}), **own}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +85,10 @@ def _push_snapshot(packed: Packed, step: Step) -> int:
 
 
 def _image(packed: Packed, means: Means) -> Published:
-    from deploy.image import append, inspect  # httpx, which only pushing needs
+    from deploy.image import append  # httpx, which only pushing needs
 
     means.step(f"looking at {packed.plan.base}")
-    base, runtime = inspect(packed.plan.base, connection=means.connection)
+    base, runtime = _runtime(packed.plan.base, means.connection)
     layers = runtime_image.layers_of_function(
         packed.folder, packed.bundle.requirements, runtime, cache=means.cache, step=means.step
     )
@@ -96,6 +97,21 @@ def _image(packed: Packed, means: Means) -> Published:
     pushed = append(base, to, layers, connection=means.connection, progress=means.progress)
     lacking = missing(packed.bundle, runtime)
     return Published(Code(image=pushed.image), pushed.sent_bytes, tuple(lacking))
+
+
+def _runtime(base: str, connection: Connection) -> tuple[str, Image]:
+    from deploy.image import inspect
+    from deploy.image.errors import BadImage, NotInRegistry
+
+    try:
+        return inspect(base, connection=connection)
+    except NotInRegistry as error:
+        major, minor, _ = platform.python_version_tuple()
+        raise BadImage(
+            f"the runtime image {base} is not there",
+            f"make it: faas image runtime --base python:{major}.{minor}-slim --to {base}, "
+            "or name another in FAAS_BASE_IMAGE",
+        ) from error
 
 
 def _archive(packed: Packed, means: Means) -> Published:
