@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 import snapshot
@@ -15,8 +16,9 @@ from faas.engine.versions import plan
 from faas.engine.versions.folder import Folder
 from faas.engine.versions.plan import Wishes
 from faas.errors import PlatformError
-from faas.instance import Followed
+from faas.instance import Follow, Followed
 from faas.platform.control import UnknownFunction, build
+from faas.platform.instances import Instance, Launcher, State
 from faas.platform.versioning import Versioning, is_versioned
 from faas.platform.versions_control import routes
 
@@ -207,5 +209,24 @@ def test_over_the_control_interface(instances: Instances):
             assert (instances.wishes.mode, instances.wishes.is_loaded) == ("explicit", False)
             assert (await client.post("/v2/repository/models/f/load")).json() == {}
             assert instances.wishes.is_loaded
+
+    asyncio.run(story())
+
+
+def test_an_instance_is_told_as_soon_as_it_can_hear(tmp_path: Path):
+    async def story() -> None:
+        launcher = Launcher(None, tmp_path, platform_socket=tmp_path / "p")  # type: ignore[arg-type]
+        made = Instance("i", "f", "r", str(tmp_path / "i"), 0.0)
+        following = asyncio.ensure_future(launcher.follow(made))
+        await asyncio.sleep(0)
+        [message] = made.unsaid
+        asked = msgspec.json.decode(message, type=Follow)
+        launcher._hear(made, Followed(asked.number + 1), lambda _: None)  # of somebody else, who has gone
+        assert not following.done()
+        launcher._hear(made, Followed(asked.number, {"default": 1}), lambda _: None)
+        assert await following == Followed(asked.number, {"default": 1})
+        assert made.following == {}
+        made.state = State.DRAINING
+        assert await launcher.follow(made) is None
 
     asyncio.run(story())
