@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.scheduling.device import Queue, Rule
 from benchmarks.scheduling.workloads import MOST, Model, Workload
 from faas.engine import edf
+from faas.engine.in_time import Promise
 
 Picked = tuple[Queue, int]
 
@@ -19,14 +20,26 @@ class _Rule:
         return None
 
 
+class _Known:
+    """A latency model that knows everything."""
+
+    is_confident = True
+    largest_run = MOST
+
+    def __init__(self, model: Model) -> None:
+        self._seconds = model.seconds
+        self.at_most = self._seconds.__getitem__
+
+    def largest_within(self, seconds: float, most: int) -> int:
+        return edf.largest(1, most, lambda size: self._seconds[size] <= seconds)
+
+
 class DeadlineOrder(_Rule):
-    """Ours: the deadline first, window drop, free growth; `faas.engine.edf`."""
+    """Ours: the deadline first, window drop, free growth; `faas.engine.edf`, with the limits of `in_time`."""
 
     def __init__(self, workload: Workload) -> None:
-        self._limits: dict[Model, edf.Limits] = {}
-        for model in workload.models:
-            seconds = model.seconds.__getitem__
-            self._limits[model] = edf.Limits(edf.target(model.slo_ms / 1000, MOST, seconds), MOST, seconds)
+        promises = [Promise(model.slo_ms / 1000, MOST, _Known(model)) for model in workload.models]
+        self._limits = {model: each.limits() for model, each in zip(workload.models, promises, strict=True)}
 
     def pick(self, waiting: list[Queue], now: float) -> Picked | None:
         best: Picked | None = None

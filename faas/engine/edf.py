@@ -81,14 +81,6 @@ def turn(batch: Batch | None, asked_at: float) -> float:
     return min(batch.start_by, asked_at + PATIENCE_S)
 
 
-def target(slo_s: float, most: int, seconds: Seconds) -> int:
-    """Return the size to aim at: the largest of which two in a row keep the promise, 1 at least.
-
-    An item that just missed a batch waits for all of it, and is then part of the next.
-    """
-    return largest(1, most, lambda size: 2.0 * seconds(size) <= slo_s)
-
-
 def backlog_s(size: int, most: int, seconds: Seconds) -> float:
     """Return the seconds that `size` rows take, in batches of `most` and what is left."""
     full, rest = divmod(size, most)

@@ -70,10 +70,11 @@ class Promise:
     latency: Latency
 
     def limits(self) -> edf.Limits:
-        """Return what batches are aimed at.
+        """Return what batches are aimed at: the largest of which two in a row keep the promise.
 
-        A size is not tried before half of it has run: what is known of small batches says little of large ones. While
-        nothing is known for sure only those are given up whose time has passed.
+        For an item that just missed one waits for all of it, and is then part of the next. A size is not tried before
+        half of it has run: what is known of small batches says little of large ones. While nothing is known for sure
+        only those are given up whose time has passed.
         """
         latency = self.latency
         most = max(1, min(self.max_batch_size, 2 * latency.largest_run))

@@ -62,8 +62,8 @@ class LatencyModel:
 
     @property
     def is_confident(self) -> bool:
-        """Whether enough was seen for somebody to be refused on this model's word."""
-        return self.num_observed >= _ENOUGH
+        """Whether enough was seen, and fits together, for somebody to be refused on this model's word."""
+        return self.num_observed - len(self._strays) >= _ENOUGH
 
     @property
     def alpha_s(self) -> float:

@@ -78,12 +78,6 @@ def test_while_nothing_is_known_of_times_only_what_is_late_is_given_up() -> None
     assert size_of(due_in(-0.001), 300, unknown) is None
 
 
-def test_the_aim_is_the_largest_batch_of_which_two_keep_the_promise() -> None:
-    assert edf.target(0.050, 4096, line) == 20
-    assert edf.target(0.050, 8, line) == 8
-    assert edf.target(0.001, 8, line) == 1
-
-
 def test_the_one_that_must_start_soonest_goes_first() -> None:
     soon, later = Batch(5, NOW + 0.010), Batch(50, NOW + 0.020)
     assert edf.turn(soon, NOW) < edf.turn(later, NOW)

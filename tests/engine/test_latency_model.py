@@ -92,6 +92,16 @@ def test_it_is_confident_after_three_batches_and_knows_the_largest() -> None:
     assert model.largest_run == 4
 
 
+def test_it_is_not_confident_of_a_slow_first_run_that_the_next_ones_belie() -> None:
+    model = LatencyModel()
+    confident = []
+    for seconds in (2.0, 0.005, 0.005, 0.005):
+        model.observe(1, seconds)
+        confident.append(model.is_confident)
+    assert confident == [False, False, False, True]
+    assert model.at_most(1) == pytest.approx(0.005)
+
+
 def test_of_a_size_that_ran_often_it_knows_what_it_hardly_ever_exceeds() -> None:
     model = LatencyModel()
     rng = random.Random(3)
