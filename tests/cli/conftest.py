@@ -48,8 +48,10 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Run in a folder of the test's own, with a home of its own; take back what loading leaves in the interpreter."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FAAS_HOME", str(tmp_path / "home"))
-    for name in ("FAAS_URL", "FAAS_PLATFORM_SOCKET", "FAAS_DEBUG"):
+    for name in ("FAAS_URL", "FAAS_PLATFORM_SOCKET", "FAAS_DEBUG", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
+    if Path("~/.kube/config").expanduser().is_file():  # no cluster of the developer's is meant
+        monkeypatch.setenv("HOME", str(tmp_path))
     before, path = set(sys.modules), list(sys.path)
     handlers, level = logging.root.handlers[:], logging.root.level
     logging.root.handlers[:] = []
