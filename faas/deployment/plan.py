@@ -111,6 +111,12 @@ def looked_at(places: Places) -> Places:
     return Places(repository=NOWHERE, base=places.base, store=places.store, code=places.code, snapshot=places.snapshot)
 
 
+def check(places: Places) -> None:
+    """Refuse places to which nothing can go, whatever it is. Raises SettingError."""
+    way(places)
+    _asked(places.snapshot)
+
+
 def shipping(places: Places, name: str, state_bytes: int | None) -> Shipping:
     """Decide how the snapshot of the function `name` travels; `state_bytes` None says that it has none.
 

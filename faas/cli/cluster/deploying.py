@@ -104,9 +104,10 @@ def run(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool
         raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
     with failures():
         rollout = wishes.rollout
+        wishes.around("default")  # what is wrong in the call itself is said before anything takes time
+        plans.check(plans.looked_at(wishes.places) if wishes.dry_run else wishes.places)
         if wishes.dry_run:
             return _look(targets, where, wishes)
-        plans.way(wishes.places)  # before anything takes time
     with where.connected() as cluster:
         deployed = _deploy(targets, cluster, wishes, rollout)
         _show(deployed, as_json=as_json)
