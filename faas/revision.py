@@ -133,7 +133,7 @@ class Loaded:
             ahead.bring(self._supply, self.handler.function, str(self.revision.versions), rehearse)
 
     def begin(self, phases: dict[str, float]) -> None:
-        """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs; and say how long it took.
+        """Make the handler's state: it is there, or the snapshot is thawed, or `setup()` runs; say how long it took.
 
         Raises:
             Exception: `setup()` or `after_thaw()` did.
@@ -174,7 +174,10 @@ def supply_of(revision: Revision, place: str, function: Function) -> Supply:
 
     one = msgspec.structs.replace(revision, digest=None)
     return supply.Supply(
-        function, source.find(place), lambda at, background: one.thaw(at, function.spec.load, background=background)
+        function,
+        source.find(place),
+        lambda at, background: one.thaw(at, function.spec.load, background=background),
+        pulled.manifest_at,
     )
 
 

@@ -57,9 +57,7 @@ command.add_command(snapshot_versions.delete)
 )
 @stores.any_option
 @listing.option
-def create(
-    target: str, force: bool, version: int | None, export: str | None, store: str | None, as_json: bool
-) -> None:
+def create(target: str, force: bool, version: int | None, export: str | None, store: str | None, as_json: bool) -> None:
     """Set up the functions of TARGET, freeze what that left, and check that it thaws to the same.
 
     With a store in S3 the snapshots are made in the local store and then pushed there. With --version setup() runs

@@ -29,17 +29,24 @@ class Supply:
     """The versions of one function. All of it takes its time.
 
     `thaw` returns what is frozen at a place; its second argument tells whether a thread may still be reading it ahead
-    when it returns.
+    when it returns. `manifest` returns its manifest.
 
     `ahead` are versions that were brought in before there was an instance, in a zygote: each is taken once, and what is
     to be fresh in each instance is still to be made.
     """
 
-    def __init__(self, function: Function, source: Source, thaw: Callable[[str, bool], snapshot.Thawed]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        source: Source,
+        thaw: Callable[[str, bool], snapshot.Thawed],
+        manifest: Callable[[str], snapshot.Manifest],
+    ) -> None:
         self.source = source
         self.ahead: dict[int, Brought] = {}
         self._function = function
         self._thaw = thaw
+        self._manifest = manifest
 
     def take_ahead(self, number: int, place: str) -> Brought | None:
         """Return a version that is here already, once, if it is the one at `place`."""
@@ -72,6 +79,4 @@ class Supply:
 
     def size(self, place: str) -> int:
         """Return the bytes of a snapshot's files. Raises SnapshotError."""
-        from faas.pulled import manifest_at  # nothing to a function without a limit
-
-        return sum(record.num_bytes for record in manifest_at(place).all_files)
+        return sum(record.num_bytes for record in self._manifest(place).all_files)

@@ -83,7 +83,7 @@ class Bench(Supply):
 
     def __init__(self, function: Function, *numbers: int) -> None:
         self.there = FakeSource()
-        super().__init__(function, self.there, thaw=lambda place, background: None)  # type: ignore[arg-type,return-value]
+        super().__init__(function, self.there, thaw=None, manifest=None)  # type: ignore[arg-type]
         self.put(*numbers)
         self.held: dict[int, threading.Event] = {}
         self.only: int | None = None  # the input that is held, where not all are

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import snapshot
-from faas import Versions, inference_function
+from faas import Versions, inference_function, pulled
 from faas.clock import monotonic
 from faas.engine.assembly import Shared
 from faas.engine.thread import ModelThread
@@ -51,7 +51,12 @@ def freeze(folder: Path, more: float, **globals_: object) -> Path:
 
 def supply(place: str) -> Supply:
     function = inference_function(name="half-plus", versions=Versions())(HalfPlus)
-    return Supply(function, source.find(place), lambda at, background: snapshot.thaw(Path(at), background=background))
+    return Supply(
+        function,
+        source.find(place),
+        lambda at, background: snapshot.thaw(Path(at), background=background),
+        pulled.manifest_at,
+    )
 
 
 async def answers(keeper: Keeper, *xs: float) -> list[float]:
