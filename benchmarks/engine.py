@@ -6,10 +6,12 @@ python -m benchmarks.engine
 import sys
 
 from benchmarks import area
-from benchmarks.measures import simulation
+from benchmarks.measures import misuse, promise, simulation
 
 MEASURES = {
     "simulation": simulation.measure,
+    "promise": promise.measure,
+    "misuse": misuse.measure,
 }
 
 if __name__ == "__main__":

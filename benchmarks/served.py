@@ -1,6 +1,7 @@
 """One function served in one process, by `faas serve`, or a peer's server."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.processes import Server, ServerError, free_port, own_places, running
+from benchmarks.processes import ROOT, Server, ServerError, free_port, own_places, running
 
 # One thread for the model: its CPU is then that of the thread inside `predict`, and nothing else is.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -32,17 +33,20 @@ class Served:
 
 
 @asynccontextmanager
-async def faas_serve(target: str, home: Path, body: Any) -> AsyncIterator[Served]:
+async def faas_serve(target: str, home: Path, body: Any, **variables: str) -> AsyncIterator[Served]:
     """Serve a function for as long as the context lasts; it has answered `body` once."""
     command = ["-m", "faas.cli.main", "serve", target, "--port"]
-    async with _served(f"faas serve {target}", command, home, body) as served:
+    async with _served(f"faas serve {target}", command, home, body, **variables) as served:
         yield served
 
 
 @asynccontextmanager
-async def peer(name: str, home: Path, body: Any) -> AsyncIterator[Served]:
-    """Run `benchmarks.peers.NAME` for as long as the context lasts; it has answered `body` once."""
-    async with _served(name, ["-m", f"benchmarks.peers.{name}"], home, body) as served:
+async def peer(name: str, home: Path, body: Any, **settings: Any) -> AsyncIterator[Served]:
+    """Run `benchmarks.peers.NAME` for as long as the context lasts; it has answered `body` once.
+
+    `settings` are those of `_served`. Raises ServerError.
+    """
+    async with _served(name, ["-m", f"benchmarks.peers.{name}"], home, body, **settings) as served:
         yield served
 
 
@@ -62,11 +66,21 @@ async def together(*servers: AbstractAsyncContextManager[Served]) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _served(name: str, command: list[str], home: Path, body: Any) -> AsyncIterator[Served]:
-    """Run a command whose last argument, left out here, is the port to listen on."""
+async def _served(
+    name: str,
+    command: list[str],
+    home: Path,
+    body: Any,
+    *,
+    path: str = "",
+    python: str | Path = sys.executable,
+    within_s: float = 300.0,
+    **variables: str,
+) -> AsyncIterator[Served]:
+    """Run a command whose last argument, left out here, is the port to listen on; it answers at `path`."""
     port = str(free_port())
-    url = f"http://127.0.0.1:{port}/"
-    variables = {**own_places(home), **_ONE_THREAD}
-    async with running(name, [*command, port], home / f"{port}.log", **variables) as server:
-        await server.until_answers(url, body)
+    url = f"http://127.0.0.1:{port}/{path}"
+    variables = {**own_places(home), **_ONE_THREAD, "PYTHONPATH": str(ROOT), **variables}
+    async with running(name, [*command, port], home / f"{port}.log", python=python, **variables) as server:
+        await server.until_answers(url, body, within_s=within_s)
         yield Served(server, url)

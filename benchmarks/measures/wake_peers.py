@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from benchmarks.area import Bench
 from benchmarks.box import running_box
 from benchmarks.measures import cold_start
-from benchmarks.peer_environments import REQUIREMENTS, NotInstalledError, python_of
-from benchmarks.processes import ROOT, ServerError, free_port, own_places, running
+from benchmarks.peer_environments import NotInstalledError, python_of
+from benchmarks.processes import ServerError
+from benchmarks.rivals import RIVALS, title
 from benchmarks.rows import Row, at_least, at_most
+from benchmarks.served import peer
 
 _MOST_P99_OVER_P50 = 3.0
 _PLAIN_EVERY = 40  # wake-ups
@@ -32,34 +33,14 @@ class Kind:
     times_sooner: float
 
 
-@dataclass(frozen=True)
-class Peer:
-    """A server of others: `benchmarks.peers.MODULE` with a port; `body` goes to `path`."""
-
-    module: str
-    path: str
-    body: Any
-
-
 _KINDS = (Kind("hot", "faas.cli.main", 100.0), Kind("generic", "benchmarks.generic", 50.0))
-_TEXT = {"text": cold_start.SENTENCE}
-_PEERS = {
-    "litserve": Peer("lit_embed", "/", _TEXT),
-    "bentoml": Peer("bento_embed", "/embed", _TEXT),
-    "mlserver": Peer(
-        "ml_embed",
-        "/v2/models/embed/infer",
-        {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [cold_start.SENTENCE]}]},
-    ),
-    "ray_serve": Peer("ray_embed", "/", _TEXT),
-}
 
 
 async def measure(bench: Bench) -> list[Row]:
     num_wakes, num_peer_starts = bench.choose((200, 3), (20, 1))
     plain_ms: list[float] = []
     woken_ms = {kind.name: await _woken_ms(bench, kind, num_wakes, plain_ms) for kind in _KINDS}
-    peers_ms = {name: await _peer_ms(bench, name, num_peer_starts) for name in _PEERS}
+    peers_ms = {name: await _peer_ms(bench, name, num_peer_starts) for name in RIVALS}
     return _rows(median(plain_ms), woken_ms, peers_ms)
 
 
@@ -90,12 +71,8 @@ async def _peer_ms(bench: Bench, name: str, num_starts: int) -> float | None:
 
 
 async def _start_ms(bench: Bench, name: str, python: Path) -> float:
-    peer, port = _PEERS[name], free_port()
-    command = ["-m", f"benchmarks.peers.{peer.module}", str(port)]
-    places = own_places(bench.home) | {"PYTHONPATH": str(ROOT)}
-    began_at = time.monotonic()
-    async with running(name, command, bench.home / f"{name}.log", python=python, **places) as server:
-        await server.until_answers(f"http://127.0.0.1:{port}{peer.path}", peer.body)
+    rival, began_at = RIVALS[name], time.monotonic()
+    async with peer(rival.module, bench.home, rival.body(cold_start.SENTENCE), path=rival.path, python=python):
         return (time.monotonic() - began_at) * 1e3
 
 
@@ -103,7 +80,7 @@ def _rows(plain_ms: float, woken_ms: dict[str, list[float]], peers_ms: dict[str,
     rows = [Row("plain start to the first answer, p50", plain_ms, "ms")]
     known_ms = [ms for ms in peers_ms.values() if ms is not None]
     for name, ms in peers_ms.items():
-        what = f"{REQUIREMENTS[name][0]}: start to the first answer"
+        what = f"{title(name)}: start to the first answer"
         rows.append(Row(f"{what}, could not be had", 0.0) if ms is None else Row(f"{what}, p50", ms, "ms"))
     for kind in _KINDS:
         p50_ms, p99_ms = median(woken_ms[kind.name]), _percentile(woken_ms[kind.name], 0.99)
