@@ -95,6 +95,7 @@ class Metrics:
         self.start_phases_s: dict[str, float] = {}
         self.num_slo_met = 0
         self.snapshot_bytes = 0
+        self.versions: dict[str, float] = {}
         self.loop_lag_s = 0.0
         self.state: str = "starting"
         self.queue_depth: Callable[[], int] = lambda: 0
@@ -179,6 +180,8 @@ class _Collector:
         yield self._gauge("faas_loop_lag_seconds", "How late the event loop last ran", m.loop_lag_s)
         yield self._counter("process_cpu_seconds", "CPU seconds of the process", time.process_time())
         yield self._gauge("process_resident_memory_bytes", "Resident memory", _resident_bytes())
+        if m.versions:
+            yield self._by("faas_versions", "Versions of the function's state that are in a state", "state", m.versions)
         if m.cache is not None:
             yield from self._of_cache(m.cache)
         if m.selector is not None:

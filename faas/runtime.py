@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -239,6 +240,7 @@ class Runtime:
     def _version_moved(self, _: Entry) -> None:
         if self.versions is not None:
             self.metrics.snapshot_bytes = self.versions.mapped_bytes
+            self.metrics.versions = dict(Counter(entry.step.state.name for entry in self.versions.entries))
 
 
 def _keeper(supply: Supply, shared: Shared, told: Callable[[Entry], None]) -> Keeper:

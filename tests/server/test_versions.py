@@ -75,6 +75,8 @@ async def test_the_status_is_as_tensorflow_serving_tells_it(serving):
         bench.say(labels={"stable": 123})
         await instance.runtime.versions.follow()
         assert (await instance.client.get("/v1/models/numbered/labels/stable")).json() == golden
+        assert await instance.value("faas_versions", state="AVAILABLE") == 1
+        assert await instance.value("faas_versions", state="END") == 1
         broken = (await instance.client.get("/v1/models/numbered/versions/124")).json()["model_version_status"][0]
         assert (broken["state"], broken["status"]["error_message"]) == ("END", "ValueError: no weights")
         rows = (await instance.client.get("/v1/models/numbered")).json()["model_version_status"]
