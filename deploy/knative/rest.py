@@ -25,6 +25,7 @@ _CONNECT_S = 10.0
 _READ_S = 30.0
 _PAGE = 500
 _BUSY = 429  # not begun, so that any method may be sent again; the pauses are ours, a proxy may say an hour
+_UNTYPED = "failed to create typed patch object"  # what breaks the schema in an apply is answered 500
 _ERRORS: dict[int, type[errors.ApiError]] = {
     400: errors.Refused,
     401: errors.NotAllowed,
@@ -189,7 +190,7 @@ def raise_for_status(status: Document, doing: str) -> NoReturn:
     code = int(status.get("code") or 500)
     causes = (status.get("details") or {}).get("causes") or ()
     message = explain(doing, code, str(status.get("message") or status.get("reason") or "no reason given"))
-    kind = _ERRORS.get(code, errors.ApiError)
+    kind = errors.Refused if _UNTYPED in message else _ERRORS.get(code, errors.ApiError)
     raise kind(message, status=code, reason=str(status.get("reason") or ""), causes=causes)
 
 

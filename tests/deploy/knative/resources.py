@@ -6,7 +6,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from . import admission, streams
+from . import admission, schema, streams
 from .answers import Answer, stale
 from .fields import Held, Owners, dotted
 from .http import Send, send_json, send_part, start
@@ -117,6 +117,9 @@ def _apply(state: "State", call: "Call", body: Document, live: Document | None) 
         raise Answer(400, "metadata.managedFields must be nil")
     if live is None:
         state.need("create", call.resource)
+    if call.resource == "services" and (wrong := schema.problems(body)):
+        described = f"({call.namespace}/{call.name}; {body['apiVersion']}, Kind={body['kind']})"
+        raise Answer(500, f"failed to create typed patch object {described}: {'; '.join(wrong)}")
     key = (call.resource, call.namespace or "", str(call.name))
     owners = copy.deepcopy(state.store.owners.get(key, Owners()))
     base = live or {**body, "metadata": {"name": call.name, "namespace": call.namespace}, "spec": {}}
