@@ -49,7 +49,7 @@ def test_following_brings_new_lines_and_new_pods(api: ApiServer, cluster: Cluste
     assert texts([next(lines)]) == [(SECOND, "loading hello-00002")]
     say(api, FIRST, "three")
     assert texts([next(lines)]) == [(FIRST, "three")]
-    lines.close()  # type: ignore[attr-defined]
+    lines.close()
 
 
 def test_a_log_that_breaks_off_is_read_on_without_a_line_twice(api: ApiServer, cluster: Cluster) -> None:
@@ -59,7 +59,7 @@ def test_a_log_that_breaks_off_is_read_on_without_a_line_twice(api: ApiServer, c
     assert next(lines).text == "loading hello-00001"
     say(api, FIRST, "two")
     assert next(lines).text == "two"
-    lines.close()  # type: ignore[attr-defined]
+    lines.close()
     assert len(api.called("get", "pods/log")) == 2
 
 
@@ -71,7 +71,7 @@ def test_of_pods_that_start_meanwhile_no_line_is_left_out(api: ApiServer, cluste
     thread.start()
     assert texts([next(lines)]) == [(SECOND, "loading hello-00002")]
     thread.join(timeout=20)
-    lines.close()  # type: ignore[attr-defined]
+    lines.close()
 
 
 def test_a_pod_that_goes_leaves_and_the_rest_is_read_on(api: ApiServer, cluster: Cluster) -> None:
@@ -81,7 +81,7 @@ def test_a_pod_that_goes_leaves_and_the_rest_is_read_on(api: ApiServer, cluster:
     api.do(lambda state: state.store.remove("pods", "default", FIRST))
     say(api, SECOND, "still here")
     assert texts([next(lines)]) == [(SECOND, "still here")]
-    lines.close()  # type: ignore[attr-defined]
+    lines.close()
 
 
 def test_following_ends_with_its_time(cluster: Cluster) -> None:
