@@ -11,7 +11,8 @@ from faas.platform.deadlines import Line
 from faas.platform.hold import Hold
 from faas.platform.request_head import RequestHead
 from faas.platform.response import ResponseReader, is_plain
-from faas.platform.routing import Target
+from faas.platform.routing import Sought, Target
+from faas.platform.search import Seeking
 from faas.platform.wire import LocalAnswer, WireError
 from faas.server.problem import Problem
 
@@ -37,6 +38,7 @@ class Exchange:
         "_may_replay",
         "_path",
         "_reader",
+        "_seeking",
         "_tries",
         "has_answered",
         "head",
@@ -66,6 +68,7 @@ class Exchange:
         self._closes = False
         self._is_over = False
         self._hold: Hold | None = None  # made when it first has to wait
+        self._seeking: Seeking | None = None  # made when its function is not known yet
         self._line: Line | None = None  # where an instance's time for it runs
         self._reader: ResponseReader | None = None  # of an answer that does not come whole
         self._tries = 0
@@ -86,7 +89,7 @@ class Exchange:
         path, mark, query = head.url.partition(b"?")
         route = self._front.router.route(head.host, path, head.method, head.tag)
         if not isinstance(route, Target):
-            self._front.answer(route)
+            self._goes_nowhere(route)
             return
         self.is_local = False
         capacity = self._capacity = route.capacity
@@ -96,6 +99,20 @@ class Exchange:
             self._wait(first=False)
         else:
             self.forward(endpoint)
+
+    def refuse(self, answer: LocalAnswer) -> None:
+        """No function takes the request."""
+        self._is_over = True
+        self._front.answer(answer)
+
+    def _goes_nowhere(self, route: LocalAnswer | Sought) -> None:
+        """It concerns no function, or one that has to be found first; that is tried once."""
+        if isinstance(route, LocalAnswer):
+            self.refuse(route)
+        elif self._seeking is not None or (done := route.find()) is None:
+            self.refuse(route.otherwise)
+        else:
+            self._seeking = Seeking(self, done, self._front.loop, self.head.timeout_ms)
 
     def body_arrived(self, data: bytes, is_complete: bool) -> None:
         """A piece of the request body."""
@@ -125,6 +142,8 @@ class Exchange:
     def abandon(self) -> None:
         """The client has left: the instance sees its connection close, a place in the queue is given up."""
         if self._is_over or self.is_local:
+            if self._seeking is not None and not self._is_over:
+                self._seeking.end()
             return
         if not self.is_tunnel:
             self._capacity.counts.cancelled += 1

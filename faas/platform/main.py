@@ -17,7 +17,7 @@ from starlette.routing import Route
 from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import foresight, gate, home, limits, places, rows, versions_control
+from faas.platform import foresight, gate, home, limits, place_control, places, rows, versions_control
 from faas.platform.activator import Activator
 from faas.platform.clients import ActivatorSettings
 from faas.platform.control import ControlServer
@@ -31,6 +31,7 @@ from faas.platform.page.access import Access, is_loopback
 from faas.platform.page.history import History
 from faas.platform.page.server import PageServer
 from faas.platform.places import Place
+from faas.platform.search import Search
 from faas.platform.syncing import Sync
 from faas.platform.versioning import Versioning
 from faas.platform.workplace import Progress, Workplace
@@ -84,7 +85,7 @@ class Platform:
             if not await self._unless_stopped(self._bring_up(targets)):
                 return 1
             await self._listen(host, port)
-            control = ControlServer(self, self._settings.run / CONTROL_FILE, more=self._of_versions())
+            control = ControlServer(self, self._settings.run / CONTROL_FILE, more=self._more_control())
             page = PageServer(self, self._history, self._folder / "page", Access(is_loopback(host), self._token))
             self._functions.registry.page = page.capacity
             on_port: list[PageServer | ControlServer] = [page, *self._control_on_port()]
@@ -253,15 +254,22 @@ class Platform:
             return []
         path = self._folder / "control"
         self._functions.registry.mount(gate.PREFIX, str(path))
-        return [ControlServer(self, path, token=self._token, more=self._of_versions())]
+        return [ControlServer(self, path, token=self._token, more=self._more_control())]
 
-    def _of_versions(self) -> list[Route]:
-        return versions_control.routes(self._versioning, self._functions.get, lambda: self._functions)
+    def _more_control(self) -> list[Route]:
+        routes = versions_control.routes(self._versioning, self._functions.get, lambda: self._functions)
+        if self._sync is not None:
+            routes += place_control.routes(str(self._sync.place), self._sync.seek, self._of_bundle)
+        return routes
+
+    def _of_bundle(self, name: str) -> list[dict[str, Any]]:
+        return [rows.description(one, self._url) for one in self._functions if one.revisions.bundle == name]
 
     def _follow(self) -> None:
         """Do from now on what becomes of the place of bundles."""
         if self._sync is not None:
             self._sync.is_serving = True
+            self._functions.registry.search = Search(self._sync.seek)
             self._following = asyncio.ensure_future(self._sync.run())
 
     def _announce(self) -> None:
@@ -285,6 +293,8 @@ class Platform:
         await asyncio.sleep(self._settings.lame_duck_s or 0.0)
         if self._following is not None:
             self._following.cancel()
+        if self._functions.registry.search is not None:
+            self._functions.registry.search.close()
         grace_s = self._functions.grace_s
         await self._activator.drain(grace_s)
         await self._functions.stop(grace_s)

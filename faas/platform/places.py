@@ -60,6 +60,9 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    def __str__(self) -> str:
+        return str(self._root)
+
     def look(self) -> dict[str, str]:
         """See `Place`."""
         found = [path for path in self._root.iterdir() if not path.name.startswith(".") and path.is_dir()]
@@ -106,6 +109,9 @@ class Prefix:
         self._address = address
         self._poll_s = poll_s
         self._client = _client(address)
+
+    def __str__(self) -> str:
+        return str(self._address)
 
     def look(self) -> dict[str, str]:
         """See `Place`."""

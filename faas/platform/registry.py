@@ -6,14 +6,17 @@ A revision is asked for by its tag: in a header, as `/f/NAME@TAG/...`, or as the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
 from faas import names
+from faas.errors import SettingError
 from faas.platform import metrics
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.hosted import Hosted
-from faas.platform.routing import Target
+from faas.platform.routing import Sought, Target
+from faas.platform.search import Search
 from faas.platform.wire import LocalAnswer, problem
 
 PREFIX = b"/f/"
@@ -32,6 +35,8 @@ class Registry:
         self.is_ready = False
         self.page: Capacity | None = None
         """The page's own server, where there is one."""
+        self.search: Search | None = None
+        """What finds functions that are not known yet, where there is a place to look at."""
 
     def mount(self, prefix: bytes, address: str) -> None:
         """Send what is below a path, without that path, to a local server: the one on the Unix socket `address`."""
@@ -74,7 +79,7 @@ class Registry:
     def __iter__(self) -> Iterator[Hosted]:
         return iter(self._functions.values())
 
-    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer:
+    def route(self, host: bytes, path: bytes, method: bytes, tag: bytes = b"") -> Target | LocalAnswer | Sought:
         """Return where a request goes; see `routing.Router`."""
         if path.startswith(PREFIX):
             return self._by_path(path, tag)
@@ -84,7 +89,7 @@ class Registry:
         label = host.partition(b":")[0].partition(b".")[0]
         hosted = self._by_bytes.get(label)
         if hosted is not None:
-            return _target(hosted, path, tag)
+            return self._of(hosted, path, tag)
         if label in self._by_tag:
             hosted, of_host = self._by_tag[label]
             return _target(hosted, path, of_host)
@@ -96,13 +101,13 @@ class Registry:
             loops = [loop for hosted in self for loop in hosted.loops]
             return LocalAnswer(200, metrics.expose(loops), metrics.CONTENT_TYPE)
         if len(self._functions) == 1:
-            return _target(next(iter(self._functions.values())), path, tag)
+            return self._of(next(iter(self._functions.values())), path, tag)
         if path == b"/":
             paths = [f"/f/{name}/" for name in sorted(self._functions)]
             return LocalAnswer(200, msgspec.json.encode({"functions": paths}))
         return problem(404, f"no function is at {_shown(path)}; this platform has {self._known()}")
 
-    def _by_path(self, path: bytes, tag: bytes) -> Target | LocalAnswer:
+    def _by_path(self, path: bytes, tag: bytes) -> Target | LocalAnswer | Sought:
         name, slash, rest = path[len(PREFIX) :].partition(b"/")
         hosted = self._by_bytes.get(name)
         if hosted is None:
@@ -111,8 +116,24 @@ class Registry:
             hosted = self._by_bytes.get(name)
         if hosted is None:
             near = names.suggestion(_shown(name), self._functions)
-            return problem(404, f"no function {_shown(name)!r} here{near}; this platform has {self._known()}")
-        return _target(hosted, slash + rest if slash else b"/", tag)
+            unknown = problem(404, f"no function {_shown(name)!r} here{near}; this platform has {self._known()}")
+            return self._sought(_shown(name), unknown)
+        return self._of(hosted, slash + rest if slash else b"/", tag)
+
+    def _of(self, hosted: Hosted, path: bytes, tag: bytes) -> Target | LocalAnswer | Sought:
+        found = _target(hosted, path, tag)
+        if isinstance(found, LocalAnswer) and not hosted.revisions.deployments and hosted.failure is None:
+            return self._sought(hosted.name, found)  # it is being deployed for the first time
+        return found
+
+    def _sought(self, name: str, otherwise: LocalAnswer) -> LocalAnswer | Sought:
+        """Have a function looked for that cannot be called now, where there is somewhere to look."""
+        if self.search is None or not self.is_ready:
+            return otherwise
+        try:
+            return Sought(partial(self.search.find, names.label(name)), otherwise)
+        except SettingError:  # no function can be called so
+            return otherwise
 
     def _probe(self, path: bytes, method: bytes) -> LocalAnswer:
         if method not in (b"GET", b"HEAD", b"OPTIONS"):

@@ -146,3 +146,38 @@ def test_local_servers_are_below_their_paths_until_they_are_unmounted():
     assert made.route(b"x", b"/_faas/controls", b"GET").status == 404
     made.unmount()
     assert made.route(b"x", b"/_faas/control/functions", b"GET").status == 404
+
+
+class Search:
+    """Finds nothing, and remembers what was asked for."""
+
+    def __init__(self, done):
+        self.asked = []
+        self.done = done
+
+    def find(self, name):
+        self.asked.append(name)
+        return self.done
+
+
+def test_functions_that_are_not_known_are_looked_for_where_there_is_a_place():
+    made, done = registry("embed"), object()
+    made.search = Search(done)
+    found = made.route(b"localhost", b"/f/My_Model@next/predict", b"POST")
+    assert made.search.asked == []  # to ask where a request goes twice is not to look twice
+    assert (found.find(), found.otherwise.status) == (done, 404)
+    assert made.search.asked == ["my-model"]
+    assert isinstance(made.route(b"localhost", b"/f/embed/", b"POST"), Target)
+    assert made.route(b"localhost", b"/f/!!/", b"POST").status == 404  # no name of a function
+    made.is_ready = False  # it comes up, or goes down
+    assert made.route(b"localhost", b"/f/other/", b"POST").status == 404
+
+
+def test_a_function_that_is_being_deployed_for_the_first_time_is_waited_for():
+    made = registry("embed")
+    made.search = Search(object())
+    made.get("embed").next = lambda: None
+    assert made.route(b"localhost", b"/f/embed/", b"POST").find() is made.search.done
+    assert made.route(b"embed.example.com", b"/", b"POST").find() is made.search.done
+    made.get("embed").failure = "no model"
+    assert made.route(b"localhost", b"/f/embed/", b"POST").status == 503
