@@ -41,3 +41,30 @@ def test_what_a_container_is_told():
     assert settings.read({"PORT": "tcp://10.0.0.1:80"}).port is None
     assert settings.read({}).lame_duck_s is None
     assert settings.read({"FAAS_LAME_DUCK_S": "0"}).lame_duck_s == 0.0
+
+
+def test_where_deployments_go():
+    found = settings.read({})
+    assert (found.image_repository, found.base_image, found.store, found.namespace, found.ingress) == (None,) * 5
+    found = settings.read(
+        {
+            "FAAS_IMAGE": "registry.test/team/",
+            "FAAS_STORE": "s3://bucket/here/",
+            "AWS_REGION": "here-1",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        }
+    )
+    assert (found.image_repository, found.store) == ("registry.test/team", "s3://bucket/here")
+    assert found.s3_places == {"AWS_REGION": "here-1"}
+    with pytest.raises(SettingError, match=r"FAAS_STORE='here': must be s3://bucket/prefix"):
+        settings.read({"FAAS_STORE": "here"})
+
+
+def test_what_names_a_cluster(tmp_path):
+    assert not settings.names_cluster({})
+    assert not settings.names_cluster({"HOME": str(tmp_path), "KUBECONFIG": ":"})
+    assert settings.names_cluster({"KUBECONFIG": "/somewhere"})
+    assert settings.names_cluster({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text("")
+    assert settings.names_cluster({"HOME": str(tmp_path)})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from faas import bundle, tasks
+from faas import bundle, tasks, versions
 from faas.bundle.prepared import known
 from faas.preparation import Preparation
 from faas.tasks import Report, Step
@@ -63,7 +63,7 @@ def _do(task: Task, report: Report) -> Bundled:
         fresh=True,
     )
     found = known(folder, made)
-    return Bundled(revision=made.digest[:8] if found is None else found.revision)
+    return Bundled(revision=made.digest[:8] if found is None else versions.in_bundle(found, folder).revision)
 
 
 if __name__ == "__main__":

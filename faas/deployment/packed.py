@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from faas import bundle, prepare
 from faas.bundle import Bundle
 from faas.deployment import bundling, described
 from faas.deployment.plan import Places, Plan, Shipping, plan, shipping
 from faas.preparation import Preparation
 from faas.targets import Target
+from snapshot.s3_address import is_s3
 
 Step = Callable[[str], None]
 
@@ -42,7 +45,16 @@ class Packed:
     @property
     def notes(self) -> list[str]:
         """What its user should know, in sentences."""
-        return [*self.plan.shipping.notes, *described.notes(self.bundle), *self.bundle.notes]
+        return [*self.plan.shipping.notes, *self._left_behind(), *described.notes(self.bundle), *self.bundle.notes]
+
+    def _left_behind(self) -> list[str]:
+        place = None if self.preparation is None else self.preparation.versions
+        if place is None or is_s3(place):
+            return []
+        return [
+            f"the numbered versions of {self.name} stay on this machine; instances of a cluster follow those in a "
+            "store in S3: Versions(source='s3://bucket/prefix/NAME')"
+        ]
 
 
 async def packed(target: str, places: Places, *, store: Path, scratch: Path, step: Step) -> list[Packed]:
@@ -76,7 +88,7 @@ async def _packed(preparation: Preparation, places: Places, folder: Path, step: 
         target=preparation.description.target,
         folder=str(folder),
         report_fd=0,
-        preparation=preparation,
+        preparation=msgspec.structs.replace(preparation, versions=None),
         with_snapshot=how.kind == "image",
     )
     done = await bundling.run(task, step, python=preparation.interpreter)

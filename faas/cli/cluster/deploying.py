@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,23 +98,34 @@ def places(**given: Any) -> Places:
 
 def run(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool) -> int:
     """Deploy to a cluster, or write what would be. Returns the exit code."""
-    if wishes.output is not None and not wishes.dry_run:
-        raise Failure("-o is for --dry-run", "give both, or --json for what came of it", CALL_WAS_WRONG)
-    if wishes.watch and wishes.canary is None:
-        raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
     with failures():
-        rollout = wishes.rollout
-        wishes.around("default")  # what is wrong in the call itself is said before anything takes time
-        plans.check(plans.looked_at(wishes.places) if wishes.dry_run else wishes.places)
+        rollout = _checked(wishes)
         if wishes.dry_run:
             return _look(targets, where, wishes)
     with where.connected() as cluster:
-        deployed = _deploy(targets, cluster, wishes, rollout)
-        _show(deployed, as_json=as_json)
+        deployed: list[Deployed] = []
+        try:
+            _deploy(targets, cluster, wishes, rollout=rollout, done=deployed.append)
+        finally:  # one that fails hides none of those before it
+            if deployed:
+                _show(deployed, as_json=as_json)
         if not wishes.watch:
             return 0
         on_trial = [one for one in deployed if wishes.canary in one.brought.traffic.values()]
         return max((trial.watch(cluster, one.brought.service, as_json=as_json) for one in on_trial), default=0)
+
+
+def _checked(wishes: Wishes) -> Rollout:
+    """Return how a change is brought out, once all that is wrong in the call itself was looked for: before anything
+    takes time.
+    """
+    if wishes.output is not None and not wishes.dry_run:
+        raise Failure("-o is for --dry-run", "give both, or --json for what came of it", CALL_WAS_WRONG)
+    if wishes.watch and wishes.canary is None:
+        raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
+    pairs(wishes.env)
+    plans.check(plans.looked_at(wishes.places) if wishes.dry_run else wishes.places)
+    return wishes.rollout
 
 
 def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
@@ -135,7 +146,9 @@ def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
     return 0
 
 
-def _deploy(targets: tuple[str, ...], cluster: Cluster, wishes: Wishes, rollout: Rollout) -> list[Deployed]:
+def _deploy(
+    targets: tuple[str, ...], cluster: Cluster, wishes: Wishes, *, rollout: Rollout, done: Callable[[Deployed], None]
+) -> None:
     with _ready(targets, wishes.places) as (found, step):
         means = Means(
             connection=registries.connection(wishes.insecure, wishes.ca_file),
@@ -144,7 +157,8 @@ def _deploy(targets: tuple[str, ...], cluster: Cluster, wishes: Wishes, rollout:
             step=step,
         )
         around = wishes.around(cluster.namespace)
-        return [steps.deploy(one, cluster, means, around=around, rollout=rollout) for one in found]
+        for one in found:
+            done(steps.deploy(one, cluster, means, around=around, rollout=rollout))
 
 
 @contextlib.contextmanager
