@@ -145,7 +145,8 @@ def from_whole(view: View, memory: memoryview) -> "torch.Tensor | None":
     if not isinstance(dtype, torch.dtype) or prod(view.shape) * dtype.itemsize != len(memory):
         return None
     try:
-        return _as_form(view, torch.frombuffer(memory, dtype=dtype).view(view.shape))
+        flat = torch.frombuffer(memory, dtype=dtype)
+        return _as_form(view, flat if len(view.shape) == 1 else flat.view(view.shape))
     except (RuntimeError, TypeError, ValueError):  # a type that buffers cannot have, or a view that is none
         return None
 
@@ -154,7 +155,8 @@ def _as_form(view: View, tensor: "torch.Tensor") -> "torch.Tensor":
     import torch
 
     if view.form == "parameter":
-        return torch.nn.Parameter(tensor, requires_grad=view.requires_grad)
+        # What torch.nn.Parameter itself does with a plain tensor, once it has looked at it.
+        return torch.Tensor._make_subclass(torch.nn.Parameter, tensor, view.requires_grad)
     return tensor.requires_grad_() if view.requires_grad else tensor
 
 
