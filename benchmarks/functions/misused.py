@@ -36,7 +36,12 @@ async def any_bytes(body: bytes) -> int:
     return len(body)
 
 
-@inference_function(name="small", warmup=["x"])
-async def small(body: Any) -> int:
+@inference_function(name="small-json", warmup=["x"])
+async def small_json(body: Any) -> int:
     """With the limit that a body has unless told."""
+    return len(body)
+
+
+@inference_function(name="small-bytes", warmup=[b"x"])
+async def small_bytes(body: bytes) -> int:
     return len(body)

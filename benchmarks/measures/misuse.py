@@ -30,11 +30,13 @@ _LOOK_EVERY_S = 0.01
 async def measure(bench: Bench) -> list[Row]:
     async with faas_serve("benchmarks.functions.misused:Blocked", bench.home, {}) as blocked:
         rows = [await _bad_item(blocked), await _left(blocked), *await _rush(blocked)]
-    for form, name in (("json", "any_json"), ("raw", "any_bytes")):
-        async with faas_serve(f"benchmarks.functions.misused:{name}", bench.home, "x") as served:
-            rows += await _large(served, form, bench.choose(_NUM_LARGE, 2))
-    async with faas_serve("benchmarks.functions.misused:small", bench.home, "x") as served:
-        rows += await _too_large(served)
+    for form, of in (("json", "json"), ("raw", "bytes")):
+        async with (
+            faas_serve(f"benchmarks.functions.misused:any_{of}", bench.home, "x") as any_size,
+            faas_serve(f"benchmarks.functions.misused:small_{of}", bench.home, "x") as small,
+        ):
+            rows += await _large(any_size, form, bench.choose(_NUM_LARGE, 2))
+            rows += await _too_large(small, form)
     return rows
 
 
@@ -111,19 +113,16 @@ async def _large(served: Served, form: str, num_times: int) -> list[Row]:
     ]
 
 
-async def _too_large(served: Served) -> list[Row]:
+async def _too_large(served: Served, form: str) -> list[Row]:
     """Have a caller send a body that is over the limit."""
-    rows = []
-    for form in ("json", "raw"):
-        async with script("-m", "benchmarks.bulk", served.url, form, str(_LARGE_BYTES)) as bulk:
-            assert bulk.stdout is not None
-            told = json.loads(await bulk.stdout.readline())
-        what = f"misuse: a body of 100 MB over the limit, {form}"
-        rows += [
-            Row(f"{what}: answered with 413", float(told["status"] == 413), "", at_least(1)),
-            Row(f"{what}: sent before the answer", told["sent_bytes"], "bytes", at_most(_MOST_READ_BYTES)),
-        ]
-    return rows
+    async with script("-m", "benchmarks.bulk", served.url, form, str(_LARGE_BYTES)) as bulk:
+        assert bulk.stdout is not None
+        told = json.loads(await bulk.stdout.readline())
+    what = f"misuse: a body of 100 MB over the limit, {form}"
+    return [
+        Row(f"{what}: answered with 413", float(told["status"] == 413), "", at_least(1)),
+        Row(f"{what}: sent before the answer", told["sent_bytes"], "bytes", at_most(_MOST_READ_BYTES)),
+    ]
 
 
 async def _others(

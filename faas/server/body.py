@@ -43,19 +43,21 @@ class Body:
             CallerGone: the caller left while sending it.
         """
         if self._encoding is not None:
-            return b"".join([chunk async for chunk in self.chunks()])
+            return await _joined([chunk async for chunk in self.chunks()])
         self._check_stated()
         first = await self._next()
         if self.complete:
             if len(first) > self._limit:
                 raise self._too_large()
             return first
-        held = bytearray(first)
+        held, num_bytes = [first], len(first)
         while not self.complete:
-            held += await self._next()
-            if len(held) > self._limit:
+            chunk = await self._next()
+            held.append(chunk)
+            num_bytes += len(chunk)
+            if num_bytes > self._limit:
                 raise self._too_large()
-        return bytes(held)
+        return await _joined(held)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body, unpacked, as it comes. Raises what `read` raises."""
@@ -115,6 +117,13 @@ class Body:
             self.complete = True
         chunk: bytes = message.get("body", b"")
         return chunk
+
+
+async def _joined(chunks: list[bytes]) -> bytes:
+    """Join what may be long on a thread: `join` lets others run while it copies."""
+    if sum(map(len, chunks)) <= _INLINE_BYTES:
+        return b"".join(chunks)
+    return await asyncio.to_thread(b"".join, chunks)
 
 
 class _Unpacker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any, ClassVar, Final
 
@@ -29,6 +30,8 @@ _BATCH_SIZES: Final = [(b"x-batch-size", b"%d" % size) for size in range(257)]
 _STATED: Final = frozenset((stated.TIMEOUT_MS, stated.PRIORITY, stated.QUEUE_TIMEOUT_MS, stated.SEQUENCE_ID))
 _RAW_KINDS: Final = (bytes, bytearray, memoryview)
 _NOTHING: Final = object()
+_LARGE_BYTES: Final = 1024 * 1024
+"""Of a body that takes long enough to read for others to notice."""
 
 
 class Asked:
@@ -110,7 +113,11 @@ class Invoke:
         data = await asked.body.read()
         if self._raw is not None:
             return {self._raw.name: data}
-        return self._signature.decode(data if form.charset is None else media.to_utf8(data, form.charset))
+        if form.charset is not None:
+            data = media.to_utf8(data, form.charset)
+        if len(data) > _LARGE_BYTES:
+            return await asyncio.to_thread(self._signature.decode_large, data)
+        return self._signature.decode(data)
 
     def _call(self, kwargs: dict[str, Any], asked: Asked) -> Call:
         headers = asked.headers
