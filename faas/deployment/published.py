@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import tempfile
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from faas.deployment import runtime_image
 from faas.deployment.described import Code
 from faas.deployment.packed import Packed, Step
 from faas.errors import SettingError
+from faas.preparation import Preparation
 from snapshot.s3_address import S3Address
 
 if TYPE_CHECKING:
@@ -67,19 +69,30 @@ def publish(packed: Packed, means: Means) -> Published:
 
 
 def _push_snapshot(packed: Packed, step: Step) -> int:
-    preparation = packed.preparation
-    if not packed.plan.is_pushed_to_store or preparation is None or preparation.snapshot is None:
+    if not packed.plan.is_pushed_to_store or packed.preparation is None:
         return 0
-    client_of(str(packed.plan.store))  # says what is missing, where it is
+    return push_snapshot(packed.preparation, str(packed.plan.store), step)
+
+
+def push_snapshot(preparation: Preparation, address: str, step: Step) -> int:
+    """Put a function's snapshot, if it has one, into a store; returns how many bytes were sent.
+
+    Raises:
+        SnapshotError: S3 does not take it.
+        SettingError: what S3 needs is not installed.
+    """
+    if preparation.snapshot is None:
+        return 0
+    client_of(address)  # says what is missing, where it is
     from snapshot import SnapshotNotFoundError
     from snapshot.s3_store import S3Store  # boto3 is nothing to a deployment into images
 
-    store = S3Store(str(packed.plan.store))
+    store = S3Store(address)
     try:
-        store.find(packed.name, packed.digest)
+        store.find(preparation.name, preparation.digest)
     except SnapshotNotFoundError:
-        step(f"pushing the snapshot of {packed.name} to {packed.plan.store}")
-        store.publish(packed.name, Path(preparation.snapshot))
+        step(f"pushing the snapshot of {preparation.name} to {address}")
+        store.publish(preparation.name, Path(preparation.snapshot))
         return preparation.state_bytes
     return 0
 
@@ -89,14 +102,16 @@ def _image(packed: Packed, means: Means) -> Published:
 
     means.step(f"looking at {packed.plan.base}")
     base, runtime = _runtime(packed.plan.base, means.connection)
+    check_python(packed.bundle, runtime, packed.plan.base)
     layers = runtime_image.layers_of_function(
         packed.folder, packed.bundle.requirements, runtime, cache=means.cache, step=means.step
     )
     to = f"{packed.plan.image}:{packed.revision}"
     means.step(f"pushing {to}")
     pushed = append(base, to, layers, connection=means.connection, progress=means.progress)
-    lacking = missing(packed.bundle, runtime)
-    return Published(Code(image=pushed.image), pushed.sent_bytes, tuple(lacking))
+    return Published(
+        Code(image=pushed.image), pushed.sent_bytes, (*other_version(runtime), *missing(packed.bundle, runtime))
+    )
 
 
 def _runtime(base: str, connection: Connection) -> tuple[str, Image]:
@@ -137,6 +152,26 @@ def _archive(packed: Packed, means: Means) -> Published:
 def _address(packed: Packed) -> str:
     """Return the address of a function's bundle, which says what is in it: equal bundles are one object."""
     return f"{packed.plan.store}/{BUNDLES}/{packed.name}/{packed.bundle.digest}{ARCHIVE_SUFFIX}"
+
+
+def check_python(made: Bundle, runtime: Image, base: str) -> None:
+    """Refuse an image whose Python could not load the bundle, where it says which one it has. Raises WrongPlatform."""
+    from deploy.image.errors import WrongPlatform
+
+    theirs, ours = runtime.labels.get(runtime_image.PYTHON_LABEL), ".".join(made.python.split(".")[:2])
+    if theirs not in (None, ours):
+        raise WrongPlatform(
+            f"the runtime image {base} has Python {theirs}, and {made.name} is packed with {ours}",
+            f"deploy with Python {theirs}, or make one with {ours}: faas image runtime",
+        )
+
+
+def other_version(runtime: Image) -> list[str]:
+    """Return what to say where a runtime image has another version of this framework than runs here."""
+    theirs, ours = runtime_image.provided_by(runtime).get("faas"), metadata.version("faas")
+    if theirs in (None, ours):
+        return []
+    return [f"the runtime image has faas {theirs}, this is {ours}; make a new one with faas image runtime"]
 
 
 def missing(made: Bundle, runtime: Image) -> list[str]:

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import snapshot
-from deploy.image import inspect
-from deploy.image.errors import BadImage
+from deploy.image import SCRATCH, Changes, append, inspect
+from deploy.image.errors import BadImage, WrongPlatform
 from faas import bundle
 from faas.bundle.fetching import fetch
 from faas.bundle.manifest import SNAPSHOT
@@ -96,6 +96,25 @@ def test_a_runtime_image_that_is_not_there_is_said_with_how_to_make_it(registry:
         publish(made, means(tmp_path))
     assert caught.value.problem == f"the runtime image {repository}/faas-runtime:{VERSION} is not there"
     assert f"--to {repository}/faas-runtime:{VERSION}" in caught.value.remedy
+
+
+@registry_server.needed
+def test_cp_02_a_runtime_image_with_another_python_is_refused_before_anything_is_sent(
+    registry: Registry, tmp_path: Path
+) -> None:
+    name = f"{registry.host}/old/runtime:1"
+    append(SCRATCH, name, changes=Changes(labels={runtime_image.PYTHON_LABEL: "3.9"}), connection=CONNECTION)
+    made = packed(tmp_path / "b", Places(repository=f"{registry.host}/old", base=name))
+    ours = ".".join(platform.python_version_tuple()[:2])
+    with pytest.raises(WrongPlatform, match=rf"has Python 3\.9, and embed is packed with {ours}"):
+        publish(made, means(tmp_path))
+
+
+@registry_server.needed
+def test_a_runtime_image_with_another_version_of_ours_is_noted(registry: Registry, tmp_path: Path) -> None:
+    push_base(f"{registry.host}/older", {"faas": "0.0.1"})
+    (note,) = publish(packed(tmp_path / "b", Places(repository=f"{registry.host}/older")), means(tmp_path)).notes
+    assert note.startswith("the runtime image has faas 0.0.1, this is ")
 
 
 def test_a_bundle_goes_to_the_store_once_and_can_be_served_from_there(s3: str, tmp_path: Path) -> None:
