@@ -149,6 +149,10 @@ class Cluster:
         """The secrets that faas made, without their values."""
         return secrets.listed(self._rest, self.namespace)
 
+    def secret_value(self, name: str, key: str) -> bytes | None:
+        """One key of a secret that faas made, None where there is none."""
+        return secrets.value(self._rest, self.namespace, name, key)
+
     def delete_secret(self, name: str) -> None:
         """Delete a secret that faas made."""
         secrets.delete(self._rest, self.namespace, name)

@@ -12,6 +12,7 @@ REVISION_LABEL = f"{SERVING}/revision"
 GENERATION_LABEL = f"{SERVING}/configurationGeneration"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OURS = {MANAGED_BY: "faas"}
+COMPONENT = "app.kubernetes.io/component"
 OURS_SELECTOR = f"{MANAGED_BY}=faas"
 NAME_ANNOTATION = "faas/name"
 USER_CONTAINER = "user-container"  # what Knative names the one container that has no name

@@ -1,4 +1,4 @@
-"""Secrets of a namespace: made, changed, listed and deleted, and never read back.
+"""Secrets of a namespace: made, changed, listed and deleted; read back is but the one key that its caller made.
 
 What is listed is metadata alone, which the API server is asked for as such, so that no value ever comes here. The names
 of the keys stand in an annotation for that reason.
@@ -59,6 +59,17 @@ def listed(rest: Rest, namespace: str) -> list[Secret]:
         for item in page["items"]
     ]
     return sorted(found, key=lambda secret: secret.name)
+
+
+def value(rest: Rest, namespace: str, name: str, key: str) -> bytes | None:
+    """One key of a secret of ours, None where there is none: a token that both ends must have."""
+    try:
+        found = rest.get(SECRETS.path(namespace, name))
+    except Missing:
+        return None
+    check_ours(found, name, namespace, kind="secret")
+    text = (found.get("data") or {}).get(key)
+    return None if text is None else base64.b64decode(text)
 
 
 def delete(rest: Rest, namespace: str, name: str) -> None:

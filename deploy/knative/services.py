@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from deploy.knative.apply import existing
 from deploy.knative.pods import PodState, pod_state
 from deploy.knative.resources import (
+    COMPONENT,
     GENERATION_LABEL,
     NAME_ANNOTATION,
     OURS_SELECTOR,
@@ -36,7 +37,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Service:
-    """One line of a listing. `name` is the function's, `label` the cluster's; `ready` None means not decided yet."""
+    """One line of a listing. `name` is the function's, `label` the cluster's; `ready` None means not decided yet.
+
+    `component` says what it is where it is no function (`pool`), by the label that Kubernetes has for that.
+    """
 
     name: str
     label: str
@@ -48,6 +52,7 @@ class Service:
     image: str
     num_instances: int
     created_at: str
+    component: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,7 @@ def _summary(service: Document, pods: list[Document]) -> Service:
         image=container["image"],
         num_instances=_num_ready(pods),
         created_at=metadata.get("creationTimestamp", ""),
+        component=label(service, COMPONENT) or "",
     )
 
 

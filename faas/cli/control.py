@@ -36,20 +36,34 @@ class Control:
     """
 
     def __init__(self, record: Record | None = None) -> None:
-        found = settings.read()
+        elsewhere = named_elsewhere(settings.read()) if record is None else None
+        if elsewhere is not None:
+            self._reach(*elsewhere)
+            return
+        here = record or record_here()
         self._prefix = ""
         self._headers: dict[str, str] = {}
-        elsewhere = named_elsewhere(found) if record is None else None
-        if elsewhere is not None:
-            url, token = elsewhere
-            self._title = f"the platform at {url}"
-            self._connect = _connector(url)
-            self._prefix = urlsplit(url).path.rstrip("/") + PREFIX
-            self._headers["Authorization"] = f"Bearer {token}"
-        else:
-            here = record or record_here()
-            self._title = f"the platform (process {here.pid})"
-            self._connect = partial(_UnixConnection, here.control)
+        self._title = f"the platform (process {here.pid})"
+        self._connect: Callable[[float | None], http.client.HTTPConnection] = partial(_UnixConnection, here.control)
+
+    def _reach(self, url: str, token: str) -> None:
+        self._title = f"the platform at {url}"
+        self._connect = _connector(url)
+        self._prefix = urlsplit(url).path.rstrip("/") + PREFIX
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    @classmethod
+    def at(cls, url: str, token: str, *, host: str | None = None) -> Control:
+        """Return the control interface of the platform at a URL; `host` is the name that it goes by there.
+
+        Raises:
+            SettingError: it is no URL.
+        """
+        found = cls.__new__(cls)
+        found._reach(url, token)
+        if host is not None:
+            found._headers["Host"] = host
+        return found
 
     def get(self, path: str) -> Any:
         """Return what the platform says.

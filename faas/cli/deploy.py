@@ -16,6 +16,9 @@ _OF_CLUSTER = "context", "namespace", "cluster"
 @click.command()
 @click.argument("targets", nargs=-1, required=True)
 @where.options
+@click.option(
+    "--pool", metavar="NAME|URL", help="Into this pool of the cluster, or the one at a URL (with FAAS_TOKEN)."
+)
 @click.option("--traffic/--no-traffic", default=True, help="Whether the new revision takes all calls once it is ready.")
 @click.option("--tag", help="Reach the new revision by itself, too: as /f/NAME@TAG/, or at a host of its own.")
 @click.option(
@@ -39,14 +42,31 @@ _OF_CLUSTER = "context", "namespace", "cluster"
 @click.option("--service-account", metavar="NAME", help="Who instances are on the cluster; nobody unless told.")
 @registries.options
 @listing.option
-def command(targets: tuple[str, ...], where: Where, traffic: bool, tag: str | None, as_json: bool, **given: Any) -> int:
-    """Deploy the functions of all TARGETS to the cluster, or with --local to the platform that runs here.
+def command(
+    targets: tuple[str, ...],
+    where: Where,
+    pool: str | None,
+    traffic: bool,
+    tag: str | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Deploy the functions of all TARGETS to the cluster, with --pool into a pool there, or with --local to the
+    platform that runs here.
 
     A function that has changed gets a new revision; calls go on with the one before until the new one is ready, and no
     call fails by it. What has not changed stays as it is.
     """
+    if pool is not None:
+        _refuse_beside("pool", {"targets", "pool", "as_json", *_OF_CLUSTER}, "which is not for pools")
+        from faas.cli.cluster import pools  # only one of the three is needed
+
+        pools.deploy(targets, pool, where, as_json=as_json)
+        return 0
     if where.local:
-        _refuse_of_cluster()
+        _refuse_beside(
+            "local", {"targets", "local", "traffic", "tag", "as_json", *_OF_CLUSTER}, "which is for clusters"
+        )
         from faas.cli import deploy_local  # only one of the two is needed
 
         return deploy_local.run(targets, traffic=traffic, tag=tag, as_json=as_json)
@@ -55,12 +75,11 @@ def command(targets: tuple[str, ...], where: Where, traffic: bool, tag: str | No
     return deploying.run(targets, where, deploying.Wishes(traffic=traffic, tag=tag, **given), as_json=as_json)
 
 
-def _refuse_of_cluster() -> None:
-    """Refuse what a platform on one box has no use for, rather than leave it unsaid."""
+def _refuse_beside(option: str, usual: set[str], why: str) -> None:
+    """Refuse what has no use beside an option, rather than leave it unsaid."""
     context = click.get_current_context()
-    usual = {"targets", "local", "traffic", "tag", "as_json", *_OF_CLUSTER}
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
         if name not in usual and source is not None and source.name == "COMMANDLINE":
-            raise Failure(f"--local and {parameter.opts[0]}, which is for clusters", "leave one out", CALL_WAS_WRONG)
+            raise Failure(f"--{option} and {parameter.opts[0]}, {why}", "leave one out", CALL_WAS_WRONG)

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "delete": "Take a function from the platform, or from the cluster.",
     "invoke": "Call a served function.",
     "logs": "Show what a function logged.",
+    "pool": "Make, list and delete pools: pods on a cluster that serve many functions each.",
     "secret": "Make, list and delete the secrets that functions on a cluster use.",
     "doctor": "Look for what is wrong, or will be, with the cluster.",
     "env": "List and prune the environments of functions with requirements of their own.",

@@ -22,7 +22,8 @@ from faas.cli.where import Where
 def show_all(found: Where, *, all_namespaces: bool, as_json: bool) -> None:
     """Write the functions that were deployed."""
     with found.connected() as cluster:
-        rows = [asdict(service) for service in cluster.services(all_namespaces=all_namespaces)]
+        found_ones = cluster.services(all_namespaces=all_namespaces)
+        rows = [asdict(service) for service in found_ones if not service.component]
         none = "no functions" if all_namespaces else f"no functions in {cluster.namespace}"
     columns = _SERVICES if not all_namespaces else {"namespace": lambda row: row["namespace"], **_SERVICES}
     listing.show(rows, columns, as_json=as_json, none=none)
@@ -112,8 +113,7 @@ def _when(row: Mapping[str, Any]) -> str | None:
     return when(datetime.datetime.fromisoformat(row["created_at"]).timestamp()) if row["created_at"] else None
 
 
-_SERVICES: listing.Columns = {
-    "function": lambda row: row["name"],
+STATE: listing.Columns = {
     "url": lambda row: row["url"],
     "revision": lambda row: row["revision"],
     "ready": lambda row: _ready(row["ready"]),
@@ -121,6 +121,7 @@ _SERVICES: listing.Columns = {
     "since": _when,
     "reason": lambda row: None if row["ready"] else row["reason"],
 }
+_SERVICES: listing.Columns = {"function": lambda row: row["name"], **STATE}
 _REVISIONS: listing.Columns = {
     "revision": lambda row: row["name"],
     "number": lambda row: row["number"],
