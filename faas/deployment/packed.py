@@ -12,7 +12,7 @@ from faas import bundle, prepare
 from faas.bundle import Bundle
 from faas.deployment import bundling, described
 from faas.deployment.plan import Places, Plan, Shipping, plan, shipping
-from faas.preparation import Preparation
+from faas.preparation import Preparation, Preparations
 from faas.targets import Target
 from snapshot.s3_address import is_s3
 
@@ -71,13 +71,15 @@ async def packed(target: str, places: Places, *, store: Path, scratch: Path, ste
     return [await _packed(one, places, scratch / one.name, step) for one in made]
 
 
-async def looked_at(target: str, places: Places, *, scratch: Path, step: Step) -> Packed:
+async def looked_at(target: str, places: Places, *, store: Path, scratch: Path, step: Step) -> Packed:
     """Pack the one function that a target names as it is, without making it ready: to see what it asks for.
 
     Raises what `packed` raises.
     """
-    task = bundling.Task(target=Target.of(target).text, folder=str(scratch / "bundle"), report_fd=0, verify=False)
-    done = await bundling.run(task, step, python=None)
+    meant = Target.of(target).text
+    pythons = [known.interpreter for known in Preparations(store).fresh(meant).values()]
+    task = bundling.Task(target=meant, folder=str(scratch / "bundle"), report_fd=0, verify=False)
+    done = await bundling.run(task, step, python=pythons[0] if pythons else None)
     made = bundle.read(scratch / "bundle", here=False)
     return Packed(made, scratch / "bundle", _plan(places, made, Shipping()), done.revision, None)
 

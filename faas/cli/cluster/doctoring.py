@@ -45,8 +45,9 @@ def run(target: str | None, where: Where, given: Mapping[str, Any], *, as_json: 
 
 
 def _looked_at(target: str, meant: Places) -> Packed:
+    store = settings.read().snapshots
     with progress.steps() as step, tempfile.TemporaryDirectory(prefix="faas-doctor-") as scratch:
-        return asyncio.run(looked_at(target, meant, scratch=Path(scratch), step=step))
+        return asyncio.run(looked_at(target, meant, store=store, scratch=Path(scratch), step=step))
 
 
 def _spec(found: Packed, around: described.Surroundings) -> ServiceSpec:
