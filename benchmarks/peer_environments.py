@@ -18,6 +18,7 @@ REQUIREMENTS = {
     "bentoml": ("bentoml==1.4.40",),
     "mlserver": ("mlserver==1.7.1",),
     "ray_serve": ("ray[serve]==2.60.0",),
+    "kserve": ("kserve==0.21.0",),
 }
 _INSTALL_WITHIN_S = 900.0
 _MADE = "made"

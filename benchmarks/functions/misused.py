@@ -10,7 +10,10 @@ BATCH = 8
 
 
 @inference_function(
-    name="blocked", batching=Batching(max_batch_size=BATCH, idle="now"), calls=Calls(max_queue=QUEUE), warmup=[{"sleep_s": 0}]
+    name="blocked",
+    batching=Batching(max_batch_size=BATCH, idle="now"),
+    calls=Calls(max_queue=QUEUE),
+    warmup=[{"sleep_s": 0}],
 )
 class Blocked:
     """Sleeps for `sleep_s` of an item, raises for one with `bad`, and answers how many `counted` it has computed."""

@@ -8,7 +8,7 @@ from benchmarks.load import Load, closed
 from benchmarks.rows import Row, at_least
 from benchmarks.served import Served, faas_serve, peer, together
 
-_LEAST_OF_WINDOW = 0.93
+_LEAST_OF_WINDOW = 0.95
 
 
 async def measure(bench: Bench) -> list[Row]:

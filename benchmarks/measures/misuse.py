@@ -47,7 +47,9 @@ async def _bad_item(served: Served) -> Row:
         items = [{"bad": True}, *[{}] * (BATCH - 1)]
         statuses = [status for status, _ in await asyncio.gather(*(_post(session, served, item) for item in items))]
         await blocking
-    return Row(f"misuse: right answers of {BATCH - 1} beside a bad item", statuses[1:].count(200), "", at_least(BATCH - 1))
+    return Row(
+        f"misuse: right answers of {BATCH - 1} beside a bad item", statuses[1:].count(200), "", at_least(BATCH - 1)
+    )
 
 
 async def _left(served: Served) -> Row:
@@ -129,7 +131,9 @@ async def _others(
     served: Served, form: str, *, duration_s: float | None = None, stop: asyncio.Event | None = None
 ) -> loadgen.Report:
     bodies = {"json": loadgen.Workload.json(served.url, ["small"])}
-    bodies["raw"] = loadgen.Workload(url=served.url, bodies=(b"small",), headers={"Content-Type": "application/octet-stream"})
+    bodies["raw"] = loadgen.Workload(
+        url=served.url, bodies=(b"small",), headers={"Content-Type": "application/octet-stream"}
+    )
     load = loadgen.OpenLoop(rate_per_s=_OTHERS_PER_S)
     return await loadgen.run(load, bodies[form], duration_s=duration_s or 120.0, stop=stop)
 

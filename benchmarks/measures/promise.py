@@ -105,9 +105,7 @@ def _goodput(report: loadgen.Report) -> float:
 def _own_rows(setting: Setting, found: Found) -> list[Row]:
     batch_ms = setting.slo_ms / 2.0
     in_time, goodput = _rows("ours", setting, found)
-    refused = [
-        summary.max_ms for name, summary in found.over.latency_by_outcome.items() if name != loadgen.Outcome.OK
-    ]
+    refused = [summary.max_ms for name, summary in found.over.latency_by_outcome.items() if name != loadgen.Outcome.OK]
     longest = max(refused, default=0.0) / batch_ms
     return [
         Row(f"promise: capacity, batches of {TARGET}", setting.capacity, "1/s"),

@@ -10,6 +10,7 @@ from mlserver.codecs import NumpyCodec, StringCodec
 from mlserver.types import InferenceRequest, InferenceResponse
 
 from benchmarks.peers.models import WAIT_S, Metered, kind
+from benchmarks.processes import free_port
 
 
 class Model(MLModel):  # type: ignore[misc]  # it is not looked into
@@ -31,7 +32,7 @@ def _encode_numbers(name: str, answers: list[list[float]]) -> Any:
 
 async def serve(port: int) -> None:
     settings = Settings(
-        host="127.0.0.1", http_port=port, grpc_port=port + 1, metrics_endpoint=None, parallel_workers=0, debug=False
+        host="127.0.0.1", http_port=port, grpc_port=free_port(), metrics_endpoint=None, parallel_workers=0, debug=False
     )
     model = ModelSettings(
         name="model", implementation=Model, max_batch_size=kind().max_batch_size, max_batch_time=WAIT_S
