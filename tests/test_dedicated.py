@@ -172,6 +172,7 @@ def test_a_bundle_is_set_up_served_and_ended(tmp_path, slow):
         assert served.call(3) == 3
         assert served.end() == 0
     assert "setup() runs: the bundle of slow has no snapshot" in served.said
+    assert re.search(r"slow is ready: start \d+\.\d+ s, import \d+\.\d+ s, setup ", served.said)
 
 
 def test_a_bundle_with_its_snapshot_thaws_and_answers_without_the_users_files(tmp_path, frozen):

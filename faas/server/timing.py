@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from faas.messages import Call
 
-PHASES = ("fork", "import", "thaw", "setup", "warmup")
+PHASES = ("fork", "start", "import", "thaw", "setup", "warmup")
 """The parts of a cold start, in the order in which they come."""
 
 
