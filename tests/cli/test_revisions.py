@@ -70,6 +70,21 @@ def test_describe_shows_facts_and_revisions(faas: Faas, home: Path) -> None:
     assert [line.split()[:2] for line in outcome.out.splitlines()[-2:]] == [["cfc99a6f", "2"], ["142e6f55", "1"]]
 
 
+def test_describe_takes_starts_apart(faas: Faas, home: Path) -> None:
+    first = {"id": "embed-1", "revision": "cfc99a6f", "how": "parked", "start_ms": {"fork": 2.0, "thaw": 9.0}}
+    second = {"id": "embed-2", "revision": "cfc99a6f", "how": "exec", "start_ms": {"import": 700.0}}
+    with controlled(home, always(FOUND | {"all_instances": [first, second]})):
+        outcome = faas("describe", "embed", "--cold-starts")
+        assert json.loads(faas("describe", "embed", "--cold-starts", "--json").out) == [first, second]
+    assert outcome.out.splitlines() == [
+        "INSTANCE  REVISION  STARTED BY  START   FORK  THAW  IMPORT",
+        "embed-1   cfc99a6f  parked      11 ms   2 ms  9 ms  -",
+        "embed-2   cfc99a6f  exec        700 ms  -     -     700 ms",
+    ]
+    with controlled(home, always(FOUND)):
+        assert faas("describe", "embed", "--cold-starts").out.startswith("no instances: call it")
+
+
 def test_traffic_without_changes_only_looks(faas: Faas, home: Path) -> None:
     with controlled(home, always(FOUND)) as platform:
         assert "cfc99a6f" in faas("traffic", "embed").out
