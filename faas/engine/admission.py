@@ -59,7 +59,7 @@ class Admission:
             return refusals.expired(call, now)
         if now >= self._queue.due(call):
             return refusals.promise_missed(call, now, self.clears_in_s(now))
-        return self._unmeetable(call, self._strategy.latency.seconds(call.num_rows), now)
+        return self._unmeetable(call, self._batch_s(call), now)
 
     def clears_in_s(self, now: float) -> float:
         """Return the seconds after which one more item would be answered, behind all that waits."""
@@ -78,6 +78,14 @@ class Admission:
 
     def _answered_in_s(self, num_ahead: int, call: Call, promise: Promise, now: float) -> float:
         return self._free_in_s(now) + promise.answered_in_s(num_ahead // len(self._places), call.num_rows)
+
+    def _batch_s(self, call: Call) -> float:
+        """Return the seconds of the batch that a call would have been part of, at the head of what waits."""
+        promise = self._strategy.promise
+        if promise is None:
+            return self._strategy.latency.seconds(call.num_rows)
+        limits = promise.limits()
+        return limits.seconds(edf.aim(call.num_rows, len(self._queue) + call.num_rows, limits))
 
     def _free_in_s(self, now: float) -> float:
         """Return the seconds after which the first of the places has ended what it runs."""

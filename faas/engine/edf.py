@@ -56,7 +56,7 @@ def choose(head: Head, size_waiting: int, limits: Limits, now: float) -> Batch |
     has nothing better to do for its engine, and an estimate that is too high is found out only by running something.
     """
     most = max(head.size, min(size_waiting, limits.most))
-    size = max(head.size, min(size_waiting, limits.target))
+    size = aim(head.size, size_waiting, limits)
     seconds, left_s = limits.seconds, head.due - now
     takes_s = seconds(size)
     if takes_s > left_s:
@@ -68,6 +68,11 @@ def choose(head: Head, size_waiting: int, limits: Limits, now: float) -> Batch |
         size = largest(size, most, lambda more: seconds(more) <= left_s)
         takes_s = seconds(size)
     return Batch(size, head.due - takes_s)
+
+
+def aim(head_size: int, size_waiting: int, limits: Limits) -> int:
+    """Return the rows of the batch that the head is given up for, where it would end too late."""
+    return max(head_size, min(size_waiting, limits.target))
 
 
 def turn(batch: Batch | None, asked_at: float) -> float:

@@ -122,3 +122,13 @@ def test_each_is_told_what_it_missed() -> None:
     assert "waited 1000 ms" in str(told[0])
     assert "by slo_ms it is due in 40 ms" in str(told[1])
     assert "by the time allowed for the call it is due in 2 ms" in str(told[2])
+
+
+def test_who_makes_room_is_told_what_its_batch_would_take() -> None:
+    door = Door()
+    for _ in range(19):
+        door.come()
+    call = Call({}, Context("r"))
+    call.queued_at = NOW - 0.03  # 20 ms are left: enough for it alone, and too little for the 20 that are aimed at
+    told = str(door.admission.refusal(call, NOW))
+    assert "would take about 25 ms, and by slo_ms it is due in 20 ms" in told
