@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -38,6 +38,7 @@ STALE_PARTIAL_S = 86400.0
 BEING_WRITTEN = "is being written"
 LEFT_BEHIND = "was left by a process that died"
 NOT_HELD = "is in no snapshot"
+PINNED = "is pinned"
 USED_MEANWHILE = "was used meanwhile"
 
 
@@ -51,10 +52,13 @@ class Collected(msgspec.Struct, frozen=True):
     num_unseen: int
 
 
-def collect(store: LocalStore, budget_bytes: int | None, *, dry_run: bool = False) -> Collected:
+def collect(
+    store: LocalStore, budget_bytes: int | None, *, dry_run: bool = False, pinned: Mapping[str, str] | None = None
+) -> Collected:
     """Remove what nothing holds, and the least recently used snapshots that are not in use, down to the budget.
 
-    Without a budget no snapshot goes. Never waits: names that are being published to are left alone.
+    Without a budget no snapshot goes; those that are `pinned`, digests by name, never do. Never waits: names that are
+    being published to are left alone.
     """
     now = time.time()  # not a duration: the times of files are compared with it
     with contextlib.ExitStack() as locks:
@@ -62,7 +66,7 @@ def collect(store: LocalStore, budget_bytes: int | None, *, dry_run: bool = Fals
         ours = [home for home, is_ours in homes.items() if is_ours]
         found = [*_snapshots(homes), *_left_behind(store, ours), *_partials(store, now), *_unheld(store)]
         seen = mapped.look()  # after the times of last use were read: who maps from now on has changed them
-        holders = [_spared(one, seen, now) for one in found]
+        holders = [_spared(_pinned(one, pinned or {}), seen, now) for one in found]
         choice = choose(holders, budget_bytes)
         if not dry_run:
             choice = _carry_out(choice, store)
@@ -141,6 +145,27 @@ def _files(paths: list[Path]) -> dict[FileId, int]:
             stat = path.lstat()
             files[stat.st_dev, stat.st_ino] = stat.st_size
     return files
+
+
+def note_uses(store: LocalStore) -> None:
+    """Set the last use of all snapshots that a process has mapped to now.
+
+    For stores whose readers cannot write that down themselves, since they may only read there.
+    """
+    seen = mapped.look()
+    for home in store.homes():
+        for folder in snapshot_folders(home):
+            if seen.holder_of(folder, _files_below(folder)) is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(folder)
+
+
+def _pinned(one: Holder, pinned: Mapping[str, str]) -> Holder:
+    """The same, told to stay where it is pinned."""
+    digest = pinned.get(one.name)
+    if one.kind != "snapshot" or one.must_stay or digest is None or not digest.startswith(one.digest):
+        return one
+    return msgspec.structs.replace(one, must_stay=PINNED)
 
 
 def _spared(one: Holder, seen: Mapped, now: float) -> Holder:

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "env": "List and prune the environments of functions with requirements of their own.",
     "bundle": "Pack a function with all that it needs, to run anywhere.",
     "snapshot": "Create, inspect and verify snapshots.",
+    "node-cache": "Keep pinned snapshots on the nodes of a cluster.",
     "image": "Make, copy and inspect images of containers.",
     "simulate": "Replay a trace against a function's scaling.",
     "bench": "Put load on a URL and measure.",
@@ -54,7 +55,7 @@ class Commands(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"faas.cli.{cmd_name}").command
+        found: click.Command = importlib.import_module(f"faas.cli.{cmd_name.replace('-', '_')}").command
         return found
 
     def resolve_command(

@@ -70,6 +70,20 @@ def push(store: S3Store, name: str, folder: Path) -> StoredSnapshot:
         return store.publish(name, folder, progress=show)
 
 
+def pin(store: S3Store, stored: StoredSnapshot, endpoint: str | None, *, keep: bool) -> None:
+    """Have nodes with a cache keep a snapshot, or none of its name any more."""
+    from snapshot import SnapshotNotFoundError
+    from snapshot.pins import Pins
+    from snapshot.s3_client import S3Options
+
+    pins = Pins(store.address, S3Options(endpoint_url=endpoint))
+    if keep:
+        pins.pin(stored.name, stored.digest)
+        return
+    with contextlib.suppress(SnapshotNotFoundError):  # none was
+        pins.unpin(stored.name)
+
+
 def verify(store: S3Store, meant: str, scratch: Path) -> tuple[str, Manifest]:
     """Read all of what `NAME` or `NAME@DIGEST` is in a store, and compare it with its digests, headers too.
 

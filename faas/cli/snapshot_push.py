@@ -17,11 +17,22 @@ from snapshot.manifest import read_manifest
 @click.argument("name")
 @click.argument("address", metavar="S3://BUCKET/PREFIX")
 @click.option("--as", "called", metavar="NAME", help="What it is called there; the same as here unless told.")
+@click.option(
+    "--prefetch/--no-prefetch",
+    default=None,
+    help="Pin it, so that nodes with a cache fetch it before anybody asks; or have none of its name pinned any more.",
+)
 @remote.endpoint_option
 @stores.option
 @listing.option
 def command(
-    name: str, address: str, called: str | None, endpoint: str | None, store: Path | None, as_json: bool
+    name: str,
+    address: str,
+    called: str | None,
+    prefetch: bool | None,
+    endpoint: str | None,
+    store: Path | None,
+    as_json: bool,
 ) -> None:
     """Copy a snapshot to S3 and make it the latest of its name there. Only files that are missing there are sent.
 
@@ -34,12 +45,15 @@ def command(
     begun = monotonic()
     with remote.failures():
         pushed = remote.push(target, called or own, folder)
+        if prefetch is not None:
+            remote.pin(target, pushed, endpoint, keep=prefetch)
     row = {
         "name": pushed.name,
         "address": f"{target.address}/{pushed.name}",
         "digest": pushed.digest,
         "size_bytes": sum({record.digest: record.num_bytes for record in read_manifest(folder).all_files}.values()),
         "push_s": monotonic() - begun,
+        "prefetch": prefetch,
     }
     listing.show(
         [row],

@@ -71,7 +71,12 @@ def publish(packed: Packed, means: Means) -> Published:
 def _push_snapshot(packed: Packed, step: Step) -> int:
     if not packed.plan.is_pushed_to_store or packed.preparation is None:
         return 0
-    return push_snapshot(packed.preparation, str(packed.plan.store), step)
+    sent_bytes = push_snapshot(packed.preparation, str(packed.plan.store), step)
+    if packed.plan.shipping.kind == "node-cache" and packed.digest is not None:
+        from snapshot.pins import Pins  # boto3, as above
+
+        Pins(str(packed.plan.store)).pin(packed.name, packed.digest)  # the nodes' caches fetch what is pinned
+    return sent_bytes
 
 
 def push_snapshot(preparation: Preparation, address: str, step: Step) -> int:

@@ -1,0 +1,54 @@
+"""The process of a node cache: rounds on a thread, and a port that says how far they are."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from faas.node_cache.counts import CONTENT_TYPE
+from faas.node_cache.rounds import Rounds
+
+POLL_S: Final = 10.0
+"""How often the pins, which tell of nothing, are looked at."""
+
+
+def run(rounds: Rounds, *, host: str, port: int, poll_s: float = POLL_S) -> None:
+    """Do rounds and serve until SIGTERM or SIGINT.
+
+    A fetch that is under way then is cut with the process: what of it is here, the next process goes on with.
+    """
+    stopping = threading.Event()
+
+    def work() -> None:
+        while True:
+            rounds.once()
+            if stopping.wait(poll_s):
+                return
+
+    threading.Thread(target=work, name="rounds", daemon=True).start()
+    config = uvicorn.Config(app(rounds), host=host, port=port, log_config=None, access_log=False, lifespan="off")
+    try:
+        uvicorn.Server(config).run()
+    finally:
+        stopping.set()
+
+
+def app(rounds: Rounds) -> Starlette:
+    """Return what is served: metrics, whether the process lives, and whether it has seen the pins."""
+
+    async def metrics(_: Request) -> Response:
+        return Response(rounds.counts.expose(), headers={"content-type": CONTENT_TYPE})
+
+    async def alive(_: Request) -> Response:
+        return Response("ok")
+
+    async def ready(_: Request) -> Response:
+        return Response("ok") if rounds.has_looked else Response("the pins have not been read yet", 503)
+
+    return Starlette(routes=[Route("/metrics", metrics), Route("/livez", alive), Route("/readyz", ready)])
