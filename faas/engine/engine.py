@@ -134,12 +134,12 @@ def _wrapped(
     make_inmost: Callable[[str], Batcher], work: Work, batching: Batching, max_queue: int, clock: Clock
 ) -> Engine:
     """Return the engine of a batching: what it asks for stands around the inmost one, and is imported for it alone."""
+    most = max_queue + batching.instances * batching.max_batch_size
     if batching.buckets:
         from faas.engine.bucketed import Bucketed
         from faas.engine.ragged import Ragged
 
         assert isinstance(work.form, Ragged)
-        most = max_queue + batching.instances * batching.max_batch_size
         engine: Engine = Bucketed({bucket: make_inmost(str(bucket)) for bucket in batching.buckets}, work.form, most)
     else:
         engine = inmost = make_inmost("")
@@ -148,7 +148,12 @@ def _wrapped(
         from faas.engine.splitting import Splitting
 
         assert isinstance(work.form, Rows)
-        engine = Splitting(engine, work.form, lambda: inmost.max_batch_size)
+        levels = Levels.of(batching)
+
+        def room(call: Call) -> float:
+            return min(most, levels.most(levels.of_call(call)))
+
+        engine = Splitting(engine, work.form, lambda: inmost.max_batch_size, room)
     if batching.preserve_order:
         from faas.engine.ordered import Ordered
 

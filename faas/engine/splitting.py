@@ -9,19 +9,22 @@ from faas.engine import rows
 from faas.engine.engine import Engine
 from faas.engine.relay import Relay
 from faas.engine.rows import Rows
+from faas.errors import BadInput
 from faas.messages import Call
 
 
 class Splitting:
     """See `Engine` for the contract. An item of more rows than `most()` is computed in parts, and they are joined.
 
-    Where one part fails, the item does. `submit` raises BadInput for an item whose rows cannot be counted.
+    Where one part fails, the item does. `room(call)` is how many rows may wait at all where it belongs. `submit` raises
+    BadInput for an item that has more, or whose rows cannot be counted.
     """
 
-    def __init__(self, inner: Engine, form: Rows, most: Callable[[], int]) -> None:
+    def __init__(self, inner: Engine, form: Rows, most: Callable[[], int], room: Callable[[Call], float]) -> None:
         self._inner = inner
         self._form = form
         self._most = most
+        self._room = room
 
     @property
     def num_queued(self) -> int:
@@ -42,6 +45,12 @@ class Splitting:
         if call.done:
             return
         call.num_rows = self._form.count(call.kwargs)
+        room = self._room(call)
+        if call.num_rows > room:
+            raise BadInput(
+                f"the item has {call.num_rows} rows, and at most {room:.0f} may wait; "
+                "send it in several calls, or raise max_queue"
+            )
         most = self._most()
         if call.num_rows <= most:
             self._inner.submit(call)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faas.engine.rows import Rows
 from faas.errors import BadInput, HandlerError, QueueFull
 from faas.messages import Call, Context
-from faas.spec import Batching
+from faas.spec import Batching, QueuePolicy
 
 from .conftest import Run
 from .rig import Gate, call, outcome, outcomes, serving, settled
@@ -159,6 +159,19 @@ def test_an_item_whose_rows_cannot_be_counted_is_refused(run: Run, kwargs: dict[
             got = await outcome(engine, call(**kwargs))
         assert isinstance(got, BadInput)
         assert words in str(got)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("policy", "most"), [({}, 11), ({"queue": QueuePolicy(max_queue=3)}, 3)])
+def test_ba_06_an_item_that_can_never_wait_is_not_told_to_try_again(run: Run, policy: Any, most: int) -> None:
+    async def scenario() -> None:
+        batching = Batching(max_batch_size=4, rows=True, **policy)
+        async with serving(lambda xs: xs, batching=batching, form=Rows({}), max_queue=7) as engine:
+            assert await outcome(engine, call(xs=list(range(most)))) == list(range(most))
+            error = await outcome(engine, call(xs=list(range(most + 1))))
+        assert isinstance(error, BadInput)
+        assert f"has {most + 1} rows, and at most {most} may wait" in str(error)
 
     run(scenario())
 
