@@ -34,7 +34,7 @@ def test_each_command_of_the_table_exists_and_explains_itself(name: str, faas: F
     outcome = faas(name, "--help")
     assert outcome.code == 0, outcome.err
     assert outcome.out.startswith(f"Usage: faas {name} ")
-    assert isinstance(importlib.import_module(f"faas.cli.{name}").command, click.Command)
+    assert isinstance(importlib.import_module(f"faas.cli.{name.replace('-', '_')}").command, click.Command)
 
 
 def test_a_command_that_is_not_there_is_a_wrong_call(faas: Faas) -> None:
