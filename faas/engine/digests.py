@@ -41,8 +41,11 @@ def _encode_hook(value: Any) -> Any:
     if root == "torch" and hasattr(value, "detach"):
         import torch  # the value is a tensor, so it is loaded
 
+        header = _header("torch", str(value.dtype), tuple(value.shape))
+        if value.numel() == 0:  # torch does not view nothing as bytes
+            return msgspec.msgpack.Ext(_ARRAY, header)
         flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return msgspec.msgpack.Ext(_ARRAY, _header("torch", str(value.dtype), tuple(value.shape)) + flat.tobytes())
+        return msgspec.msgpack.Ext(_ARRAY, header + flat.tobytes())
     if hasattr(value, "model_dump"):
         return [type(value).__qualname__, value.model_dump()]
     raise TypeError(f"{type(value).__qualname__} has no digest")

@@ -76,6 +76,11 @@ def test_ca_01_element_types_and_shapes_are_part_of_the_key():
     assert len({of(value) for value in DIFFERENT}) == len(DIFFERENT)
 
 
+@pytest.mark.parametrize("made", [np.zeros, torch.zeros])
+def test_ca_01_arrays_without_elements_have_digests_too(made: Any):
+    assert len({of(made((0,))), of(made((0, 2))), of(made((2, 0))), of(made((1,)))}) == 4
+
+
 def test_ca_01_the_order_of_keys_is_not():
     assert of({"a": 1, "b": {"c": 2, "d": 3}}) == of({"b": {"d": 3, "c": 2}, "a": 1})
     assert digests.of({"a": 1, "b": 2}) == digests.of({"b": 2, "a": 1})
