@@ -81,6 +81,9 @@ def test_describe_takes_starts_apart(faas: Faas, home: Path) -> None:
         "embed-1   cfc99a6f  parked      11 ms   2 ms  9 ms  -",
         "embed-2   cfc99a6f  exec        700 ms  -     -     700 ms",
     ]
+
+
+def test_describe_says_when_nothing_has_started(faas: Faas, home: Path) -> None:
     with controlled(home, always(FOUND)):
         assert faas("describe", "embed", "--cold-starts").out.startswith("no instances: call it")
 
