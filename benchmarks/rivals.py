@@ -73,7 +73,13 @@ async def rival(name: str, home: Path, model: str, item: str, **variables: str) 
         try:
             python = await python_of(name)
             serving = peer(
-                one.module, home, one.body(item), path=one.path, python=python, within_s=_STARTS_WITHIN_S, **variables
+                one.module,
+                home,
+                one.body(item),
+                path=one.path,
+                python=python,
+                within_s=_STARTS_WITHIN_S,
+                variables=variables,
             )
             running = Running(one, await owned.enter_async_context(serving), meter)
         except (NotInstalledError, ServerError) as error:

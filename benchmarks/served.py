@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ class Served:
 async def faas_serve(target: str, home: Path, body: Any, **variables: str) -> AsyncIterator[Served]:
     """Serve a function for as long as the context lasts; it has answered `body` once."""
     command = ["-m", "faas.cli.main", "serve", target, "--port"]
-    async with _served(f"faas serve {target}", command, home, body, **variables) as served:
+    async with _served(f"faas serve {target}", command, home, body, variables=variables) as served:
         yield served
 
 
@@ -75,12 +75,12 @@ async def _served(
     path: str = "",
     python: str | Path = sys.executable,
     within_s: float = 300.0,
-    **variables: str,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Served]:
     """Run a command whose last argument, left out here, is the port to listen on; it answers at `path`."""
     port = str(free_port())
     url = f"http://127.0.0.1:{port}/{path}"
-    variables = {**own_places(home), **_ONE_THREAD, "PYTHONPATH": str(ROOT), **variables}
-    async with running(name, [*command, port], home / f"{port}.log", python=python, **variables) as server:
+    own = {**own_places(home), **_ONE_THREAD, "PYTHONPATH": str(ROOT), **(variables or {})}
+    async with running(name, [*command, port], home / f"{port}.log", python=python, **own) as server:
         await server.until_answers(url, body, within_s=within_s)
         yield Served(server, url)

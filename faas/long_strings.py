@@ -93,7 +93,7 @@ def _text(body: bytes, start: int, end: int) -> str | None:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Return what `join` does, of ASCII alone. `join` would hold the lock while the system finds pages for all of it."""
+    """Return what `join` does, of ASCII alone; it would hold the lock while the system finds pages for all of that."""
     import ctypes  # is for this alone
 
     api = ctypes.pythonapi

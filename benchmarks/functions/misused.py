@@ -1,4 +1,4 @@
-"""Functions for callers who behave badly: one blocks and counts what it computes, the others take bodies of any size."""
+"""Functions for callers who behave badly: one blocks, and counts what it computes; the others take bodies."""
 
 import time
 from typing import Any

@@ -97,7 +97,8 @@ async def _large(served: Served, form: str, num_times: int) -> list[Row]:
         told = [json.loads(line) async for line in bulk.stdout]
         others.set()
         during = await running
-    assert before.latency is not None and during.latency is not None
+    assert before.latency is not None
+    assert during.latency is not None
     failed = num_times - sum(one["status"] == 200 for one in told)
     failed += during.num_offered - during.outcomes["ok"] - during.outcomes["unfinished"]
     return [
@@ -155,12 +156,12 @@ async def _timed(session: aiohttp.ClientSession, served: Served, began_at: float
 async def _block(session: aiohttp.ClientSession, served: Served, seconds: float) -> asyncio.Task[tuple[int, str]]:
     """Have the model sleep; it does when this returns."""
     task = asyncio.create_task(_post(session, served, {"sleep_s": seconds}))
-    while not await served.metric("faas_inflight"):
+    while not await served.metric("faas_inflight"):  # noqa: ASYNC110 (nothing tells an outsider of it)
         await asyncio.sleep(_LOOK_EVERY_S)
     await _until_queued(served, 0)
     return task
 
 
 async def _until_queued(served: Served, num: int) -> None:
-    while await served.metric("faas_queue_depth") != num:  # nothing tells an outsider of it
+    while await served.metric("faas_queue_depth") != num:  # noqa: ASYNC110 (as above)
         await asyncio.sleep(_LOOK_EVERY_S)

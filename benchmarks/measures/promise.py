@@ -98,7 +98,8 @@ async def _open(workload: loadgen.Workload, setting: Setting, share: float, dura
 
 def _goodput(report: loadgen.Report) -> float:
     """Return the answers within the SLO for each second in which requests were due."""
-    assert report.slo_attainment is not None and report.target_per_s is not None
+    assert report.slo_attainment is not None
+    assert report.target_per_s is not None
     return report.slo_attainment * report.target_per_s
 
 

@@ -1,7 +1,7 @@
 """The models that peers serve, and how they are to batch them. What a peer is given, its processes inherit.
 
-`FAAS_BENCH_MODEL` names the model. `FAAS_BENCH_MODEL_CPU` is a file of eight bytes: the CPU seconds of the thread inside
-`predict`, which a peer has no figure for.
+`FAAS_BENCH_MODEL` names the model. `FAAS_BENCH_MODEL_CPU` is a file of eight bytes: the CPU seconds of the thread
+inside `predict`, for which a peer has no figure.
 """
 
 import mmap
