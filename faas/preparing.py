@@ -212,6 +212,7 @@ def _check(task: Task) -> Checked:
     noticing = later.Noticing(task.later)
     with later.importing_later(task.later):
         function = _pick(targets.load(task.target), task.function)
+    os.environ.update(function.spec.env)  # as in an instance: the state and `after_thaw()` may look there
     handler = Handler(function)
     begun = time.monotonic()
     _restore(handler, Path(task.folder))

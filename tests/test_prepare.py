@@ -186,6 +186,21 @@ def test_setup_runs_in_the_functions_own_environment_variables(write, tmp_path):
     assert sized.compared
 
 
+def test_a_state_thaws_in_the_functions_own_environment_variables(write, tmp_path):
+    target = write("""
+        import os
+        from faas import inference_function
+        @inference_function(env={"API": "http://api.example"}, warmup=[1])
+        class Asks:
+            def after_thaw(self):
+                self.base = os.environ["API"]
+            def predict(self, x: int) -> str:
+                return self.base
+    """)
+    (asks,), _ = made(target, tmp_path)
+    assert (asks.reason, asks.compared) == (None, True)
+
+
 def test_what_a_function_requires_must_be_there_to_be_installed(write, tmp_path, monkeypatch):
     only_from(monkeypatch, tmp_path / "wheels")
     monkeypatch.setenv("FAAS_HOME", str(tmp_path / "home"))
