@@ -60,7 +60,8 @@ def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
     loaded = [module.name for module in local if isinstance(sys.modules.get(module.name), types.ModuleType)]
     if not loaded:
         return {}
-    answer = _ask(names=tuple(loaded), search=tuple(sys.path))
+    here = os.getcwd()  # what "" in the path means to this process: the other one is in another folder
+    answer = _ask(names=tuple(loaded), search=tuple(place or here for place in sys.path))
     if answer.failure is not None:
         raise Unbundleable(f"the modules cannot be imported again: {answer.failure.message}", "correct that")
     changed: dict[str, dict[str, Any]] = {}

@@ -34,6 +34,16 @@ def test_cp_01_a_helper_module_travels(project, tmp_path):
     assert answers(tmp_path, {"script": [body], "target": [body]}) == {"script": [8], "target": [8]}
 
 
+def test_cp_01_modules_are_found_in_the_folder_that_an_interactive_interpreter_is_in(project, tmp_path):
+    (project / "app.py").write_text(
+        "from faas import inference_function\n@inference_function\ndef f(a: int) -> int: return a + 1\n"
+    )
+    typed = f"from pathlib import Path; from faas import bundle; from app import f; bundle.make(f, Path({str(tmp_path)!r}) / 'typed')"
+    done = run("-c", typed, cwd=project)  # its path begins with "", as a notebook's does
+    assert done.returncode == 0, done.stderr
+    assert answers(tmp_path, {"typed": [1]}) == {"typed": [2]}
+
+
 def test_cp_01_a_module_by_a_made_up_name_is_found_by_loading_elsewhere(project, tmp_path):
     (project / "plugins").mkdir()
     (project / "plugins" / "one.py").write_text("K = 1\n")
