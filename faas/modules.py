@@ -25,10 +25,11 @@ def installed() -> list[str]:
     """Return the names of the loaded modules that are installed or of the standard library, ours included.
 
     These are what a zygote can import for a function, in the order in which they were begun to load; `__main__` and the
-    user's own modules are not among them.
+    user's own modules are not among them. Nor is the second name of a module (`os.path`): a library that gives one to a
+    module of its own may only do so in passing, and there is then nothing of that name to import.
     """
     found = ((n, m) for n, m in list(sys.modules.items()) if isinstance(m, ModuleType) and not is_users(m))
-    return [n for n, m in found if getattr(m, "__spec__", None) is not None and _importable(n)]
+    return [n for n, m in found if _importable(n) and not _is_second_name(n, m)]
 
 
 def is_users(module: ModuleType) -> bool:
@@ -41,6 +42,11 @@ def is_users_file(file: object) -> bool:
     if not isinstance(file, str) or not file.startswith("/"):
         return False
     return not file.startswith(_installed_below()) and not any(folder in file for folder in _INSTALL_FOLDERS)
+
+
+def _is_second_name(name: str, module: ModuleType) -> bool:
+    spec = getattr(module, "__spec__", None)
+    return spec is None or (spec.name != name and sys.modules.get(spec.name) is module)
 
 
 def _importable(name: str) -> bool:

@@ -23,4 +23,6 @@ def test_installed_modules_come_in_the_order_of_their_loading_and_can_be_importe
     assert found.index("msgspec") < found.index("faas.codec")
     assert "__main__" not in found
     assert __name__ not in found
+    assert "posixpath" in found
+    assert "os.path" not in found  # its second name
     assert all(part.isidentifier() for name in found for part in name.split("."))
