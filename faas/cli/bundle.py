@@ -62,6 +62,5 @@ def _tell(made: Bundle, place: Path, as_json: bool) -> None:
         known = {"place": str(place), "digest": made.digest, "num_bytes": made.num_bytes}
         listing.write_json({**msgspec.to_builtins(made), **known})
     else:
-        click.echo(
-            f"{made.name} is in {place}: {len(made.files)} files, {listing.size(made.num_bytes)}, {made.digest[:12]}"
-        )
+        files = "1 file" if len(made.files) == 1 else f"{len(made.files)} files"
+        click.echo(f"{made.name} is in {place}: {files}, {listing.size(made.num_bytes)}, {made.digest[:12]}")

@@ -14,6 +14,7 @@ WORK_FAILED: Final = 1
 CALL_WAS_WRONG: Final = 2
 
 _NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
 _WRONG_REQUESTS: Final = (400, 405, 413, 415, 422)
 _MAKE_ROOM: Final = "make room where FAAS_HOME and the temporary folder are; faas snapshot gc may do"
 _SHORT_OF: Final = {
@@ -94,6 +95,12 @@ def _ours(error: errors.FaasError) -> tuple[str, str, int]:
     if isinstance(error, errors.RemoteError):
         if error.status == _NOT_FOUND:
             return str(error), "faas list shows the functions that are served", CALL_WAS_WRONG
+        if error.status == _CONFLICT:
+            return (
+                str(error),
+                "faas describe NAME shows what there is; faas logs NAME shows why a start failed",
+                WORK_FAILED,
+            )
         if error.status in _WRONG_REQUESTS:
             return str(error), _OTHER_INPUT, CALL_WAS_WRONG
         return str(error), "faas logs NAME shows more", WORK_FAILED

@@ -78,8 +78,12 @@ def _files(added: str) -> list[File]:
     from deploy.image import File, layer
 
     source, colon, at = added.rpartition(":")
-    if not colon or not Path(source).exists():
-        raise Failure(f"--add {added}: there is no {source or added}", "write PATH:/IN/IMAGE", CALL_WAS_WRONG)
+    if not colon:
+        raise Failure(
+            f"--add {added}: does not say where in the image", f"write --add {added}:/IN/IMAGE", CALL_WAS_WRONG
+        )
+    if not Path(source).exists():
+        raise Failure(f"--add {added}: there is no {source}", "write PATH:/IN/IMAGE", CALL_WAS_WRONG)
     path = Path(source)
     if path.is_dir():
         return list(layer.of_folder(path, at))

@@ -19,6 +19,7 @@ from faas.cli.failure import Failure
         (errors.SettingError("x"), 2, "correct it"),
         (errors.SchemaMismatch("x"), 2, "give other input"),
         (errors.RemoteError("x", 404), 2, "faas list"),
+        (errors.RemoteError("x", 409), 1, "faas describe"),
         (errors.RemoteError("x", 422), 2, "give other input"),
         (errors.RemoteError("x", 500), 1, "faas logs"),
         (errors.PlatformError("x"), 1, "faas up"),
