@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from packaging.requirements import Requirement
 
+from faas import modules
 from faas.bundle import blame, included, reading, sources, verifying
 from faas.bundle.errors import BadBundle, Unbundleable
 from faas.bundle.manifest import CODE, MANIFEST, PAYLOAD, PREPARATION, SNAPSHOT, Bundle, File
@@ -190,6 +191,8 @@ class _Making:
         travels = {str(module.file): module.path for module in self.reached.local.values()}
         moved: dict[str, str] = {}
         for source, digest in preparation.origin.sources.items():
+            if Path(source).is_relative_to(modules.HOME / "handlers"):  # ready ones, there wherever the framework is
+                continue
             path = travels.get(source) or self._beside(source)
             if path is None:
                 raise Unbundleable(f"{source} was used when {preparation.name} was made ready", "import it as a module")
