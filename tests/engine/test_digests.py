@@ -76,7 +76,7 @@ def test_ca_01_element_types_and_shapes_are_part_of_the_key():
     assert len({of(value) for value in DIFFERENT}) == len(DIFFERENT)
 
 
-@pytest.mark.parametrize("made", [np.zeros, torch.zeros])
+@pytest.mark.parametrize("made", [np.zeros, torch.zeros, lambda shape: torch.from_numpy(np.zeros(shape))])
 def test_ca_01_arrays_without_elements_have_digests_too(made: Any):
     assert len({of(made((0,))), of(made((0, 2))), of(made((2, 0))), of(made((1,)))}) == 4
 
