@@ -65,7 +65,7 @@ class Batcher:
         self._strategy = Strategy(self._queue, rules, form, latency)
         self._admission = Admission(self._queue, self._places, max_queue, self._strategy)
         self._deadlines = Deadlines(clock, self._expire)
-        self._patience = Deadlines(clock, self._late, moment=self._queue.levels.late_at)
+        self._watches = self._watched(rules)
         self._num_busy = 0
         self._woken = False
         self._gathering = False
@@ -117,8 +117,8 @@ class Batcher:
         call.on_leave = self._dropped
         self._queue.push(call)
         self._deadlines.add(call)
-        if self._queue.levels.times_out:
-            self._patience.add(call)
+        for watch in self._watches:
+            watch.add(call)
         self._wake()
 
     async def answer(self, call: Call) -> Any:
@@ -141,8 +141,8 @@ class Batcher:
         """See `Engine`."""
         await self.drain(0)
         self._alarm.set(None)
-        self._deadlines.close()
-        self._patience.close()
+        for watch in (self._deadlines, *self._watches):
+            watch.close()
         for place in self._places:
             place.executor.lease.withdraw(place.granted)
         ending = [place.executor.forgo() for place in self._places if place.calls]
@@ -151,6 +151,19 @@ class Batcher:
 
     def _due(self, call: Call) -> float:
         return min(call.context.deadline, call.queued_at + self._slo_s)
+
+    def _watched(self, rules: Rules) -> tuple[Deadlines, ...]:
+        """Return what watches calls that wait. Where levels go before others, the head is not the first to be late."""
+        levels, watches = self._queue.levels, []
+        if levels.times_out:
+            watches.append(Deadlines(self._clock, self._late, moment=levels.late_at))
+        if levels.num_levels > 1 and rules.slo_s < math.inf:
+            watches.append(Deadlines(self._clock, self._missed, moment=self._due))
+        return tuple(watches)
+
+    def _unwatch(self, call: Call) -> None:
+        for watch in self._watches:
+            watch.remove(call)
 
     def _wake(self) -> None:
         """Decide after what else arrives in this turn of the loop has arrived."""
@@ -217,8 +230,7 @@ class Batcher:
         """Refuse the next call, since its answer would come too late."""
         call = self._queue.pop()
         assert call is not None
-        if self._queue.levels.times_out:
-            self._patience.remove(call)
+        self._unwatch(call)
         self._end(call, self._admission.refusal(call, now))
 
     def _take(self, place: Place, run: Run, now: float) -> None:
@@ -227,8 +239,7 @@ class Batcher:
         while num_items > 0 and (call := self._queue.pop(most)) is not None:
             num_items -= call.num_rows
             most = num_items
-            if self._queue.levels.times_out:
-                self._patience.remove(call)
+            self._unwatch(call)
             if now >= call.context.deadline or (now >= self._due(call) and not run.late):
                 self._end(call, self._admission.refusal(call, now))
             else:
@@ -273,13 +284,19 @@ class Batcher:
         self._end(call, refusals.waited_too_long(call, now, self._admission.clears_in_s(now)))
         self._dropped(call)
 
+    def _missed(self, call: Call) -> None:
+        """Take in that what was promised to a call is over while it waits. One that waits alone may still be run."""
+        if self._queue.num_calls > 1:
+            self._end(call, self._admission.refusal(call, self._clock()))
+            self._dropped(call)
+
     def _dropped(self, call: Call) -> None:
         """Take in that a call of ours is done before its batch is."""
         call.ended_at = call.ended_at or self._clock()
         self._deadlines.remove(call)
         if call.picked_at == 0.0:
             self._queue.discard(call)
-            self._patience.remove(call)
+            self._unwatch(call)
             self._note_quiet()
             return
         for place in self._places:
@@ -293,7 +310,7 @@ class Batcher:
 
     def _fail_all(self, make_error: Callable[[], BaseException]) -> None:
         while (call := self._queue.pop()) is not None:
-            self._patience.remove(call)
+            self._unwatch(call)
             self._end(call, make_error())
         for place in self._places:
             for call in place.calls:

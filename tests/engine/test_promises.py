@@ -14,6 +14,7 @@ from faas.spec import Batching
 
 from .conftest import Run
 from .rig import LONG_S, Gate, call, outcome, outcomes, serving, settled
+from .virtual import Callers, Model, item, virtual, virtually
 
 
 class Recorder:
@@ -256,3 +257,21 @@ def test_what_is_padded_is_learnt_as_what_ran(run: Run) -> None:
             assert known.at_most(1) == known.at_most(4) > 0.0
 
     run(scenario())
+
+
+def test_b5_who_is_passed_over_by_higher_levels_is_told_when_its_promise_is_over() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=0.05)
+        async with virtual(model.predict, Batching(max_batch_size=1, wait_ms=0, slo_ms=100, priorities=2)) as engine:
+            callers = Callers(engine)
+            callers.send(item(1, 1), item(2, 1), item(99, 2))
+            for x in range(3, 20):
+                await asyncio.sleep(0.05)
+                callers.send(item(x, 1))
+            answers = await callers.all()
+        told_at, error = answers[99]
+        assert isinstance(error, DeadlineUnmeetable)
+        assert "longer than slo_ms" in str(error)
+        assert told_at == pytest.approx(0.1, abs=0.002)
+
+    virtually(scenario())
