@@ -57,6 +57,23 @@ def thaw(address: str, revision: Revision, load: LoadMode, *, background: bool) 
         return thawed
 
 
+def fetch(address: str, digest: str | None) -> None:
+    """Have a snapshot at `s3://bucket/prefix/NAME` or `.../NAME@DIGEST` in the node's store before anybody thaws it.
+
+    Raises:
+        SnapshotError: it cannot be had.
+    """
+    into = snapshot.LocalStore(settings.read().snapshots)
+    where, name, at = S3Address.of_snapshot(address)
+    wanted = digest or at
+    if wanted is not None:
+        with contextlib.suppress(snapshot.SnapshotNotFoundError):
+            into.find(name, wanted)
+            return
+    with _store(where, address).pull(name, wanted, into=into) as pulling:
+        pulling.finish()
+
+
 def manifest_at(place: str) -> snapshot.Manifest:
     """Return the manifest of a snapshot in a folder or in S3. Raises SnapshotError."""
     if not is_remote(place):

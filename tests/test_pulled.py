@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import snapshot
-from faas import local, revision, settings
+from faas import local, pulled, revision, settings
 from faas.errors import SettingError
 from faas.prepare import prepare
 from faas.revision import Loaded, Revision
@@ -111,3 +111,14 @@ def test_addresses_are_checked_where_they_are_written():
         settings.read({"FAAS_SNAPSHOT_URI": "models/adds"})
     with pytest.raises(SettingError, match=r"Snapshot\(uri='/tmp/x'\): must be s3://bucket/prefix/NAME"):
         Snapshot(uri="/tmp/x")
+
+
+def test_a_snapshot_is_fetched_ahead_once(pushed, tmp_path):
+    address, digest = "s3://bucket/models/adds", S3Store("s3://bucket/models").find("adds").digest
+    store = snapshot.LocalStore(settings.read().snapshots)
+    pulled.fetch(address, digest)
+    assert store.find("adds", digest).digest == digest
+    S3Store("s3://bucket/models")._client.delete([f"models/adds/{digest[:16]}/manifest.json"])
+    pulled.fetch(f"{address}@{digest}", None)  # nobody is asked
+    with pytest.raises(snapshot.SnapshotNotFoundError):
+        pulled.fetch("s3://bucket/models/other", None)

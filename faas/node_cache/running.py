@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 import uvicorn
@@ -13,6 +16,7 @@ from starlette.routing import Route
 
 from faas.node_cache.counts import CONTENT_TYPE
 from faas.node_cache.rounds import Rounds
+from faas.signals import stop_signals
 
 POLL_S: Final = 10.0
 """How often the pins, which tell of nothing, are looked at."""
@@ -34,9 +38,25 @@ def run(rounds: Rounds, *, host: str, port: int, poll_s: float = POLL_S) -> None
     threading.Thread(target=work, name="rounds", daemon=True).start()
     config = uvicorn.Config(app(rounds), host=host, port=port, log_config=None, access_log=False, lifespan="off")
     try:
-        uvicorn.Server(config).run()
+        asyncio.run(_serve(_Server(config)))
     finally:
         stopping.set()
+
+
+async def _serve(server: uvicorn.Server) -> None:
+    loop = asyncio.get_running_loop()
+    for number in stop_signals():
+        loop.add_signal_handler(number, setattr, server, "should_exit", True)
+    await server.serve()
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the process's signals alone: to be told to end is no failure."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
+        yield
 
 
 def app(rounds: Rounds) -> Starlette:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from faas import versions
+from faas import pulled, versions
 from faas.errors import FaasError
 from faas.platform import bundles
 from faas.platform.bundles import BundleError
@@ -61,8 +61,12 @@ class Sync:
 
     async def run(self) -> None:
         """Follow the place until cancelled."""
-        async for _ in self.place.changes():
-            await self.once()
+        fetching = asyncio.ensure_future(self._fetch_all())
+        try:
+            async for _ in self.place.changes():
+                await self.once()
+        finally:
+            fetching.cancel()
 
     async def once(self) -> None:
         """Look at the place and do what is to be done; before the platform serves, functions are only taken in."""
@@ -168,6 +172,15 @@ class Sync:
             self._functions.fail(function, str(failure).splitlines()[0], bundle=name)
         return made.ready
 
+    async def _fetch_all(self) -> None:
+        """Have the snapshots of what was there at the start here before somebody calls; calls go first meanwhile."""
+        for hosted in list(self._functions):
+            try:
+                if hosted.main is not None:
+                    await _fetch(hosted.main.preparation)
+            except SnapshotError as error:
+                self._progress(f"the snapshot of {hosted.name} cannot be fetched ahead: {error}")
+
     async def _deploy(self, name: str, preparation: Preparation) -> str:
         hosted = self._functions.registry.get(preparation.name)
         latest = None
@@ -178,5 +191,13 @@ class Sync:
         if not self.is_serving:
             self._functions.add(preparation, bundle=name)
         elif latest is None or latest.id != preparation.revision:
+            await _fetch(preparation)
             await self._functions.deploy(preparation, self._progress, bundle=name)
         return preparation.name
+
+
+async def _fetch(preparation: Preparation) -> None:
+    """Have a snapshot that is in S3 here, so that to wake it is to thaw it. Raises SnapshotError."""
+    address = preparation.snapshot
+    if address is not None and pulled.is_remote(address):
+        await asyncio.to_thread(pulled.fetch, address, preparation.digest)
