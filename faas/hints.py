@@ -108,7 +108,7 @@ def adapted(hint: Any) -> Any:
     library = library_of(hint)
     if library is not None:
         return arrays.array_type(library, declared_array(hint))
-    if hint is inspect.Signature.empty:
+    if hint is inspect.Signature.empty or hint is object:
         return Any
     if origin in (Union, types.UnionType):
         kept = [adapted(a) for a in args if not (isinstance(a, type) and issubclass(a, BaseException))]
