@@ -66,6 +66,8 @@ def create(target: str, force: bool, version: int | None, export: str | None, st
     with remote.failures():
         pushing = remote.open_store(store) if store is not None and is_s3(store) else None
     numbered: list[Store] = [snapshot.LocalStore(stores.root(store)), *([pushing] if pushing is not None else [])]
+    if version is not None:
+        snapshot_versions.refuse_taken(target, version, stores.root(store), numbered)
     with progress.steps() as step:
         making = prepare(target, stores.root(store), progress=step, force=force or version is not None, export=export)
         made = asyncio.run(making)

@@ -15,7 +15,8 @@ from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import size
 from faas.cli.versions import number as number_of
 from faas.engine.versions import plan, source
-from faas.preparation import Preparation
+from faas.preparation import Preparation, Preparations
+from faas.targets import Target
 from faas.versions import folder_of
 from snapshot import LocalStore, Manifest, Store, read_manifest
 from snapshot.errors import SnapshotExistsError
@@ -69,6 +70,28 @@ def delete(name: str, version: str, store: str | None) -> None:
     click.echo(f"{name}: version {number} is deleted")
 
 
+def refuse_taken(target: str, version: int, root: Path, numbered: Sequence[Store]) -> None:
+    """Refuse a number that a function which was made ready in `root` has already, before its `setup()` runs for it.
+
+    One that was not made ready under this very target is not known by it; `number` refuses then.
+
+    Raises:
+        Failure: there is such a version already.
+    """
+    text = Target.of(target).text
+    for name in [made.name for made in Preparations(root).all() if made.description.target == text]:
+        for store in numbered:
+            with remote.failures():
+                is_taken = version in store.versions(name)
+            if is_taken:
+                raise _taken(name, version, f"{name} has a version {version} already")
+
+
+def _taken(name: str, version: int, what: str) -> Failure:
+    then = f"give the next number, or first: faas snapshot delete {name} --version {version}"
+    return Failure(what, then, CALL_WAS_WRONG)
+
+
 def number(made: Preparation, version: int, numbered: Sequence[Store]) -> None:
     """Make what a function was made ready with a version of it.
 
@@ -86,8 +109,7 @@ def number(made: Preparation, version: int, numbered: Sequence[Store]) -> None:
             with remote.failures():
                 store.number(made.name, version, made.digest)
         except SnapshotExistsError as error:
-            then = f"give the next number, or first: faas snapshot delete {made.name} --version {version}"
-            raise Failure(str(error), then, CALL_WAS_WRONG) from None
+            raise _taken(made.name, version, str(error)) from None
 
 
 def _open(store: str | None) -> Store:

@@ -179,6 +179,7 @@ def test_versions_are_created(folder: Path, home: Path, faas: Faas):
     done = faas("snapshot", "create", "counts_app.py:Counts", "--version", "4")
     assert (done.code, "counts has a version 4 already" in done.err) == (2, True)
     assert "faas snapshot delete counts --version 4" in done.err
+    assert "setting up" not in done.err
     done = faas("snapshot", "create", "counts_app.py:Binds", "--version", "1")
     assert (done.code, "binds globals, of which a process has one for all versions" in done.err) == (1, True)
     assert "counts_app.NUMBER" in done.err
