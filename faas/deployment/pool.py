@@ -18,7 +18,8 @@ PORT: Final = 8000
 POOLS: Final = "pools"
 """Where pools have their functions in a store."""
 _HOME: Final = "/tmp/faas"
-_LAME_DUCK_S: Final = 2
+LAME_DUCK_S: Final = 5
+"""How long a pod that is to end still serves, while routes change: as long as that of a function by itself."""
 _OWN: Final = ("PORT", settings.HOME, settings.TOKEN, settings.MEMORY, settings.LAME_DUCK)
 
 
@@ -90,7 +91,7 @@ def service_spec(pool: Pool) -> ServiceSpec:
             **pool.env,
             settings.HOME: _HOME,
             settings.MEMORY: str(memory_bytes(pool.memory)),
-            settings.LAME_DUCK: str(_LAME_DUCK_S),
+            settings.LAME_DUCK: str(LAME_DUCK_S),
         },
         secrets=(token, *(secret(text) for text in dict.fromkeys(pool.secrets))),
         resources=Resources(cpu=pool.cpu, memory=pool.memory, num_gpus=pool.num_gpus, gpu_kind=pool.gpu_kind),

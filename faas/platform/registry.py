@@ -128,7 +128,7 @@ class Registry:
 
     def _sought(self, name: str, otherwise: LocalAnswer) -> LocalAnswer | Sought:
         """Have a function looked for that cannot be called now, where there is somewhere to look."""
-        if self.search is None or not self.is_ready:
+        if self.search is None:
             return otherwise
         try:
             return Sought(partial(self.search.find, names.label(name)), otherwise)

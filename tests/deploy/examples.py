@@ -86,7 +86,7 @@ EXAMPLES = {
         image="ghcr.io/acme/runtime:1",
         command=["faas"],
         args=["up", "--host", "0.0.0.0", "--port", "8000", "--functions", "s3://models/prod/pools/gpu-a"],
-        env={"FAAS_HOME": "/tmp/faas", "FAAS_MEMORY": "27487790694", "FAAS_LAME_DUCK_S": "2"},
+        env={"FAAS_HOME": "/tmp/faas", "FAAS_MEMORY": "27487790694", "FAAS_LAME_DUCK_S": "5"},
         secrets=(SecretRef(name="gpu-a-token", key="FAAS_TOKEN", env="FAAS_TOKEN"), SecretRef(name="bucket")),
         resources=Resources(cpu=8, memory="32Gi", num_gpus=1, gpu_kind="L4"),
         scaling=Scaling(min_instances=1, max_instances=4, target_inputs=64, max_inputs=0, scaledown_window_s=300),

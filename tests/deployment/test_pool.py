@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from deploy import InvalidQuantity, InvalidSpec, manifest
+from faas import dedicated
 from faas.deployment import pool
 from faas.deployment.pool import Pool
 from faas.deployment.pooled import Change, difference
@@ -27,6 +28,10 @@ def test_the_golden_pool_is_what_a_pool_is_deployed_as() -> None:
     )
     assert pool.service_spec(made) == EXAMPLES["pool"]
     assert manifest.to_yaml(manifest.service(pool.service_spec(made))) == (GOLDEN / "pool.yaml").read_text()
+
+
+def test_a_pod_serves_on_for_as_long_as_a_function_by_itself() -> None:
+    assert pool.LAME_DUCK_S == dedicated.LAME_DUCK_S
 
 
 def test_names_are_those_that_the_cluster_takes() -> None:

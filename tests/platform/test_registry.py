@@ -169,7 +169,7 @@ def test_functions_that_are_not_known_are_looked_for_where_there_is_a_place():
     assert made.search.asked == ["my-model"]
     assert isinstance(made.route(b"localhost", b"/f/embed/", b"POST"), Target)
     assert made.route(b"localhost", b"/f/!!/", b"POST").status == 404  # no name of a function
-    made.is_ready = False  # it comes up, or goes down
+    made.search = None
     assert made.route(b"localhost", b"/f/other/", b"POST").status == 404
 
 
