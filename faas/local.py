@@ -11,7 +11,7 @@ from faas.engine.outcomes import Raised, slots
 from faas.engine.work import Work
 from faas.function import Endpoint, Function
 from faas.handler import Handler
-from faas.messages import END, Call, Context, num_items
+from faas.messages import END, Call, Context, Turn, num_items
 
 
 class Local:
@@ -47,7 +47,7 @@ def call_one(handler: Handler, endpoint: Endpoint, kwargs: Mapping[str, Any]) ->
         Exception: whatever the handler raises, or returns in the item's slot.
     """
     work = work_of(handler, endpoint)
-    calls = _calls(work, [kwargs])
+    calls = _calls(handler, work, [kwargs])
     returned = _call(work, calls)
     if not work.batched:
         return returned
@@ -66,13 +66,16 @@ def call_one(handler: Handler, endpoint: Endpoint, kwargs: Mapping[str, Any]) ->
 def call_batch(handler: Handler, endpoint: Endpoint, items: Sequence[Mapping[str, Any]]) -> Any:
     """Call a batched handler that has been set up with a batch, and return what it returns. Raises what it raises."""
     work = work_of(handler, endpoint)
-    return _call(work, _calls(work, items))
+    return _call(work, _calls(handler, work, items))
 
 
-def _calls(work: Work, items: Sequence[Mapping[str, Any]]) -> list[Call]:
+def _calls(handler: Handler, work: Work, items: Sequence[Mapping[str, Any]]) -> list[Call]:
+    batching = handler.function.spec.batching
     calls = [Call(dict(item), Context("local")) for item in items]
-    for call in calls:
+    for slot, call in enumerate(calls):
         call.num_rows = work.form.count(call.kwargs)
+        if batching is not None and batching.sequences is not None:
+            call.context.sequence = Turn(f"local-{slot}", start=True, end=True, slot=slot)
     return calls
 
 

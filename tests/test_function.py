@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from faas import END, Batching, Calls, Context, Scaling, endpoint, inference_function
+from faas import END, Batching, Calls, Context, Scaling, Sequences, endpoint, inference_function
 from faas.errors import HandlerError, SettingError
 
 
@@ -245,3 +245,13 @@ def test_arguments_in_python_are_checked():
         double(1, 2)
     with pytest.raises(TypeError, match="'x' twice"):
         double(1, x=1)
+
+
+def test_a_local_call_of_a_function_with_sequences_is_a_sequence_of_one():
+    @inference_function(
+        batching=Batching(max_batch_size=4, sequences=Sequences()), scaling=Scaling(max_instances=1), name="turns"
+    )
+    def turns(x: list[int], context: list[Context]) -> list[tuple[bool, bool, int]]:
+        return [(one.sequence.start, one.sequence.end, one.sequence.slot) for one in context]
+
+    assert turns.local(1) == (True, True, 0)
