@@ -22,6 +22,7 @@ from faas.deployment.published import missing, planned, publish
 from faas.errors import SettingError
 from faas.preparation import Description, Origin, Preparation
 from snapshot import LocalStore
+from snapshot.pins import Pins
 from snapshot.s3_store import S3Store
 from tests import registry_server
 from tests.deployment.given import CONNECTION, VERSION, bundled, means, packed, push_base
@@ -142,6 +143,10 @@ def test_a_state_goes_to_the_store_once(s3: str, tmp_path: Path) -> None:
     said.clear()
     assert publish(made, means(tmp_path, said.append)).sent_bytes == 0
     assert said == []
+    assert Pins(f"{s3}/state").read() == {}
+    cached = dataclasses.replace(made, plan=dataclasses.replace(made.plan, shipping=Shipping(kind="node-cache")))
+    publish(cached, means(tmp_path))
+    assert Pins(f"{s3}/state").read() == {"embed": made.digest}, "the caches of nodes fetch what is pinned"
 
 
 def test_requirements_that_each_start_installs_are_noted(s3: str, tmp_path: Path) -> None:
