@@ -2,7 +2,7 @@
 
 Workload 1 of `benchmarks.scheduling`, four times as slow: HTTP is then little of it. What is found once a run comes by
 variables, so that every server has the same to do: `FAAS_BENCH_ROUNDS_PER_MS`, how much work a millisecond is, and
-`FAAS_BENCH_SLO_MS`, the time of two batches of `TARGET` as they are on this machine, which is what is promised.
+`FAAS_BENCH_SLO_MS`, the time that two batches of `TARGET` hardly ever exceed here, which is what is promised.
 """
 
 import hashlib
