@@ -105,8 +105,10 @@ def _cast(found: Any, declared: Array) -> Any:
             raise ValueError(f"Expected an array of shape {_text(declared.shape)}, got {_text(found.shape)}")
     wanted = np.dtype(declared.dtype)
     if found.size == 0 or found.dtype.kind in _SAFE_KINDS.get(wanted.kind, ""):
-        cast = found.astype(wanted)
-        if wanted.kind in "iu" and found.size and not (cast == found).all():
+        with np.errstate(over="ignore"):
+            cast = found.astype(wanted)
+        kept = cast == found if wanted.kind in "iu" else np.isfinite(cast)
+        if found.size and not kept.all():
             raise ValueError(f"Expected numbers within {wanted}, got larger ones")
         return cast
     cast = found.astype(wanted)

@@ -296,3 +296,12 @@ def test_exceptions_are_no_part_of_the_schema():
     def f(x: list[str]) -> list[dict[str, int] | Exception]: ...
 
     assert signature(f, batched=True).schemas()[1] == {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("float32", "1e39"), ("float16", "70000"), ("float16", "-1e6")])
+def test_or_02_a_number_beyond_its_element_type_is_no_infinity(dtype, number):
+    def fn(a: Annotated[np.ndarray, Array(dtype, (None,))]) -> Any: ...
+
+    assert signature(fn).decode(b"[1.5, 0.1]")["a"].dtype == dtype
+    with pytest.raises(SchemaMismatch, match=f"within {dtype}"):
+        signature(fn).decode(f"[1, {number}]".encode())
