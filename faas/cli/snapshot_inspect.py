@@ -41,7 +41,7 @@ def command(name: str, with_tensors: bool, store: str | None, as_json: bool) -> 
         return
     for key, value in told.items():
         if key not in _LISTED:
-            click.echo(f"{_label(key) + ':':12} {_shown(key, value)}")
+            click.echo(f"{_label(key) + ':':14} {_shown(key, value)}")
     if "tensors" in told:
         _list(told)
 
