@@ -1,9 +1,9 @@
 """A promise under a load that can be kept up with, and under twice what can: who is answered in time.
 
 One model on one core (`benchmarks.functions.linear`), real threads and HTTP. The capacity is what the same model
-answers in batches of the target size without a pause, in the same run. Each call waits there for one batch and is part of
-the next: the promise is the time of 99 of 100 of them, twice a batch as the rule counts it. Others' servers get the same
-load.
+answers in batches of the target size without a pause, in the same run. Each call waits there for one batch and is part
+of the next: the promise is the time of 99 of 100 of them, twice a batch as the rule counts it. Others' servers get the
+same load.
 """
 
 from dataclasses import dataclass
