@@ -175,6 +175,7 @@ def test_a_bundle_is_set_up_served_and_ended(tmp_path, slow):
     assert re.search(r"slow is ready: start \d+\.\d+ s, import \d+\.\d+ s, setup ", served.said)
 
 
+@pytest.mark.slow
 def test_a_bundle_with_its_snapshot_thaws_and_answers_without_the_users_files(tmp_path, frozen):
     with container(tmp_path, FAAS_BUNDLE=str(frozen)) as served:
         served.until_ready()
@@ -183,6 +184,7 @@ def test_a_bundle_with_its_snapshot_thaws_and_answers_without_the_users_files(tm
     assert "setting up" not in served.said
 
 
+@pytest.mark.slow
 def test_a_script_s_bundle_is_made_ready_and_thaws_from_a_volume(tmp_path):
     into = tmp_path / "b"
     make = (

@@ -39,6 +39,7 @@ def ask(environment: Environment, code: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_it_holds_this_same_faas_and_the_requirements_and_nothing_else(wheels: Path, root: Path) -> None:
     write_wheel(wheels, "tiny_needed", "1.0")
     write_wheel(wheels, "tiny_wanted", "2.5", requires=["tiny_needed>=1"])

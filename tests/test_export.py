@@ -142,6 +142,7 @@ NEEDLESS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_instance_of_it_answers_as_the_original_and_imports_nothing_that_it_does_not_need(
     exported: Preparation,
 ) -> None:

@@ -93,6 +93,7 @@ def test_what_is_fresh_is_not_made_again_and_what_changed_is(write, tmp_path):
     assert both[0].revision != first.revision
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_an_older_format_is_made_again(write, tmp_path):
     target = write("""
         from faas import inference_function
@@ -170,6 +171,7 @@ def test_after_thaw_makes_what_must_be_fresh(write, tmp_path):
     assert pid.compared
 
 
+@pytest.mark.slow
 def test_setup_runs_in_the_functions_own_environment_variables(write, tmp_path):
     target = write("""
         import os
@@ -201,6 +203,7 @@ def test_a_state_thaws_in_the_functions_own_environment_variables(write, tmp_pat
     assert (asks.reason, asks.compared) == (None, True)
 
 
+@pytest.mark.slow
 def test_what_a_function_requires_must_be_there_to_be_installed(write, tmp_path, monkeypatch):
     only_from(monkeypatch, tmp_path / "wheels")
     monkeypatch.setenv("FAAS_HOME", str(tmp_path / "home"))

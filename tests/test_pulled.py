@@ -63,6 +63,7 @@ def test_the_functions_own_address_is_pulled_into_the_nodes_store(pushed, backgr
     assert loaded.mapped_bytes
 
 
+@pytest.mark.slow
 def test_a_zygote_has_it_at_rest_before_it_forks(pushed, tmp_path, monkeypatch):
     monkeypatch.setattr(revision, "_preloaded", None)
     revision.preload(msgspec.json.encode(pushed))
@@ -71,6 +72,7 @@ def test_a_zygote_has_it_at_rest_before_it_forks(pushed, tmp_path, monkeypatch):
     assert snapshot.verify(store.folder(store.find("adds")))
 
 
+@pytest.mark.slow
 def test_the_environment_goes_before_the_function_and_a_snapshot_here_before_both(pushed, tmp_path, monkeypatch):
     monkeypatch.setenv("FAAS_SNAPSHOT_URI", "s3://bucket/other/renamed")
     monkeypatch.setenv("FAAS_SNAPSHOT_DIR", str(tmp_path / "node"))
@@ -85,6 +87,7 @@ def test_the_environment_goes_before_the_function_and_a_snapshot_here_before_bot
     assert ask(at_hand) == 42.0
 
 
+@pytest.mark.slow
 def test_what_the_node_has_is_not_asked_for_when_its_digest_is_known(pushed, tmp_path, monkeypatch):
     Loaded(pushed).thaw(background=False)
     store = snapshot.LocalStore(tmp_path / "home/snapshots")
@@ -94,12 +97,14 @@ def test_what_the_node_has_is_not_asked_for_when_its_digest_is_known(pushed, tmp
     assert ask(loaded) == 42.0
 
 
+@pytest.mark.slow
 def test_another_functions_snapshot_is_refused(pushed):
     other = msgspec.structs.replace(pushed, function="other")
     with pytest.raises(snapshot.SnapshotNotFoundError, match="of the function 'adds', not of 'other'"):
         other.thaw("s3://bucket/models/adds", "auto", background=True)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_had_is_told(pushed, monkeypatch):
     monkeypatch.setenv("FAAS_SNAPSHOT_URI", "s3://absent/models/adds")
     with pytest.raises(snapshot.BucketNotFoundError, match="s3://absent"):

@@ -120,6 +120,7 @@ def preloaded(preparation, monkeypatch):
     return revision.load(wanted)
 
 
+@pytest.mark.slow
 def test_a_preload_answers_the_examples_where_that_leaves_nothing_but_memory(made, monkeypatch):
     assert made["counts"].rehearsable
     loaded = preloaded(made["counts"], monkeypatch)
@@ -128,6 +129,7 @@ def test_a_preload_answers_the_examples_where_that_leaves_nothing_but_memory(mad
     assert loaded.server.runtime.state == "starting"
 
 
+@pytest.mark.slow
 def test_an_answer_that_keeps_a_connection_is_left_to_each_instance(made, monkeypatch):
     assert made["connects"].snapshot is not None
     assert not made["connects"].rehearsable
@@ -136,6 +138,7 @@ def test_an_answer_that_keeps_a_connection_is_left_to_each_instance(made, monkey
     assert loaded.handler._object.open == {}
 
 
+@pytest.mark.slow
 def test_an_example_that_fails_is_left_to_each_instance(made, caplog):
     loaded = revision.Loaded(Revision(id="r", target=made["counts"].description.target, function="counts"))
     loaded.handler = Handler(fails)

@@ -44,6 +44,7 @@ def test_cp_01_modules_are_found_in_the_folder_that_an_interactive_interpreter_i
     assert answers(tmp_path, {"typed": [1]}) == {"typed": [2]}
 
 
+@pytest.mark.slow
 def test_cp_01_a_module_by_a_made_up_name_is_found_by_loading_elsewhere(project, tmp_path):
     (project / "plugins").mkdir()
     (project / "plugins" / "one.py").write_text("K = 1\n")
@@ -178,6 +179,7 @@ def test_cp_03_classes_are_one_in_a_process_also_with_two_versions_loaded(projec
         ]
 
 
+@pytest.mark.slow
 def test_cp_03_modules_of_two_versions_import_their_own(project, tmp_path):
     (project / "aid").mkdir()
     (project / "app.py").write_text(

@@ -127,6 +127,7 @@ def test_reload_serves_the_code_as_it_is_now() -> None:
             post(url, {"name": "Ada"})
 
 
+@pytest.mark.slow
 def test_reload_sees_a_change_of_a_module_beside_it_and_no_other_files() -> None:
     Path("words.py").write_text("WORD = 'one'\n")
     Path("worded.py").write_text(

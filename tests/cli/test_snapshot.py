@@ -148,6 +148,7 @@ def test_a_setup_that_fails_is_an_error_without_a_traceback(faas_process: Faas) 
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_another_store_holds_other_snapshots(faas: Faas, faas_process: Faas, folder: Path) -> None:
     Path("kept.py").write_text(KEPT)
     assert faas_process("snapshot", "create", "kept.py", "--store", "elsewhere").code == 0

@@ -70,6 +70,7 @@ def test_push_inspect_verify_pull(local: LocalStore, tmp_path: Path) -> None:
     assert not list((tmp_path / "home/snapshots").glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_folder_is_pushed_under_a_name_of_its_own(local: LocalStore, tmp_path: Path) -> None:
     place = f"s3://bucket/{tmp_path.name}"
     (pushed,) = told("push", tmp_path / "made", place, "--as", "other", "--json")  # type: ignore[misc]

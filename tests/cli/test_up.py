@@ -199,6 +199,7 @@ def test_a_target_that_is_not_there_is_a_wrong_call(faas_process: Faas) -> None:
     assert "absent.py: there is no such file" in outcome.err
 
 
+@pytest.mark.slow
 def test_while_it_comes_up_it_is_seen_and_can_be_ended(faas: Faas, faas_process: Faas, home: Path) -> None:
     Path("endless_up.py").write_text("import os, signal\nos.write(2, b'importing now\\n')\nsignal.pause()\n" + HELLO)
     with running("up", "endless_up.py", "--port", "0") as up:
@@ -245,6 +246,7 @@ def test_detached_it_says_how_it_comes_up_and_runs_until_it_is_told_to_end(
     assert "hello is at " in (home / "logs" / "platform.log").read_text()
 
 
+@pytest.mark.slow
 def test_detached_a_failure_is_told_at_once(faas_process: Faas, home: Path) -> None:
     Path("broken_up.py").write_text("raise RuntimeError('no')\n")
     outcome = faas_process("up", "broken_up.py", "--port", "0", "-d")

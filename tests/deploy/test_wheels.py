@@ -52,6 +52,7 @@ def test_constraints_hold(house: Path, cache: Path) -> None:
     assert wheels.resolve(["one"], Target(), cache=cache, constraints=["two<1.2"]).versions["two"] == "1.1"
 
 
+@pytest.mark.slow
 def test_a_lock_stays_until_it_is_asked_for_anew(house: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = wheels.resolve(["one"], Target(), cache=cache)
     write_wheel(house, "two", "1.3")
@@ -96,6 +97,7 @@ def test_a_layer_made_again_elsewhere_has_the_same_bytes(house: Path, cache: Pat
     assert made(lock, cache).digest == made(lock, tmp_path / "other").digest
 
 
+@pytest.mark.slow
 def test_a_layer_that_was_made_is_not_made_again(house: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = wheels.resolve(["one"], Target(), cache=cache)
     first = made(lock, cache)
@@ -149,6 +151,7 @@ def test_a_direct_wheel_is_locked_by_its_hash_and_its_place_is_not_told(
     assert not list(site.rglob("direct_url.json"))
 
 
+@pytest.mark.slow
 def test_a_package_that_changed_since_it_was_locked_is_refused(house: Path, cache: Path) -> None:
     lock = wheels.resolve(["two"], Target(), cache=cache)
     write_wheel(house, "two", "1.2", code="evil = True\n")
@@ -162,6 +165,7 @@ def test_what_has_no_wheel_is_named(house: Path, cache: Path, requirement: str) 
         wheels.resolve([requirement], Target(), cache=cache)
 
 
+@pytest.mark.slow
 def test_a_wheel_for_another_machine_is_not_taken(house: Path, cache: Path) -> None:
     (house / "two-1.2-py3-none-any.whl").rename(house / "two-1.2-cp311-cp311-manylinux_2_39_x86_64.whl")
     (house / "two-1.1-py3-none-any.whl").rename(house / "two-1.1-cp311-cp311-manylinux2014_x86_64.whl")

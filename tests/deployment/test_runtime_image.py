@@ -58,6 +58,7 @@ def test_the_dockerfiles_and_the_image_without_a_daemon_run_the_same(kind: str) 
     assert f"{found['EXPOSE']}/tcp" in settings.settings["ExposedPorts"]
 
 
+@pytest.mark.slow
 @registry_server.needed
 def test_a_functions_image_has_what_the_runtime_lacks_and_the_bundle(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,6 +6,8 @@ import pytest
 
 from tests.e2e.conftest import bring_up, take_down
 
+pytestmark = pytest.mark.slow
+
 LIVE = "document.querySelector('#link').dataset.state === 'live'"
 SHOW = "[...document.querySelectorAll('button')].find(b => b.textContent === 'Show the form')"
 

@@ -179,6 +179,7 @@ def test_bad_requests_disturb_nobody(box):
         assert client.post("/f/mean/", json=[1]).json() == 1.0
 
 
+@pytest.mark.slow
 def test_requests_at_every_moment_of_scaling_are_answered(box):
     """A request that arrives while instances come and go is neither lost nor refused."""
 
@@ -248,6 +249,7 @@ def test_fk_04_a_call_that_a_dying_instance_never_read_goes_to_another(box, num_
             assert [client.post("/f/pids/", json=i).status_code for i in range(3)] == [200] * 3
 
 
+@pytest.mark.slow
 def test_nothing_grows_over_many_wake_ups(box):
     platform = psutil.Process(box.process.pid)
 

@@ -128,6 +128,7 @@ def test_bundles_of_faas_bundle_are_followed_with_and_without_their_snapshots(po
     assert "setting up" in told(pool)
 
 
+@pytest.mark.slow
 def test_the_control_interface_on_the_port_asks_for_the_token(pool):
     where = "/_faas/control/functions"
     with pool.client() as client:
@@ -144,6 +145,7 @@ def test_the_control_interface_on_the_port_asks_for_the_token(pool):
     assert pool.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_without_a_token_there_is_none_on_the_port(box):
     with box.client() as client:
         assert client.get("/_faas/control/functions").status_code == 404

@@ -16,6 +16,8 @@ import pytest
 from tests.e2e.conftest import Box, bring_up, faas, take_down
 from tests.s3_server import rclone
 
+pytestmark = pytest.mark.slow
+
 APP = """
 from pathlib import Path
 

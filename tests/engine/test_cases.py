@@ -241,6 +241,7 @@ def resident_bytes() -> int:
         return int(statm.read().split()[1]) * 4096
 
 
+@pytest.mark.slow
 def test_to_02_many_shapes_run_on_one_thread_and_memory_stays_flat(run: Run) -> None:
     async def scenario() -> None:
         threads: set[int] = set()

@@ -86,6 +86,7 @@ def test_the_memory_of_subclasses_is_mapped_and_their_attributes_come_back(tmp_p
     assert rec.b.sum() == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_st_02_any_view_of_any_array_comes_back_equal(

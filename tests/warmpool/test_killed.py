@@ -68,6 +68,7 @@ async def test_zygotes_killed_under_load_cost_no_caller_anything(environment, ru
         assert (await run(take(pool, wanted), "preloads:tell")).answer["payload"] == "a state"
 
 
+@pytest.mark.slow
 async def test_a_zygote_that_is_killed_again_and_again_takes_half_of_the_time_at_most(environment, run):
     """Its successor waits for as long as a start took, so that starting cannot take a processor for itself."""
     async with WarmPool() as pool:

@@ -45,6 +45,7 @@ server.serve_forever()
 """
 
 
+@pytest.mark.slow
 def test_an_image_made_of_layers_runs_and_answers(tmp_path: Path) -> None:
     """Shows that what is pushed is an image: layers that unpack in order over each other (a file removed by a whiteout
     among them), with variables, folder, user and command as they were set, started as process 1 of a root of its own.

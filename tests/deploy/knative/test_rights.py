@@ -67,6 +67,7 @@ def live_a_life(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
     cluster.delete_secret("hub")
 
 
+@pytest.mark.slow
 def test_the_documented_rights_are_the_ones_used(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
     live_a_life(api, rest, cluster)
     by_life = set(api.state.used)

@@ -84,6 +84,7 @@ def test_every_axis_that_the_module_leaves_free_is_free(
         assert torch.allclose(as_torch["hidden"], wanted["hidden"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_or_02_inputs_of_other_types_are_cast_or_refused(exported: tuple[ExportedModule, dict[str, str]]) -> None:
     model, _ = exported
     wanted = model(IDS, MASK, BIAS)["hidden"].tolist()
