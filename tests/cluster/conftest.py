@@ -25,6 +25,7 @@ from deploy.knative.rest import Rest
 
 PREFIX = os.environ.get("FAAS_TEST_IMAGE_PREFIX", "")
 MISSING = [name for name in ("KUBECONFIG", "FAAS_TEST_IMAGE_PREFIX") if not os.environ.get(name)]
+REGISTRY = ("--insecure", os.environ["FAAS_TEST_INSECURE"]) if os.environ.get("FAAS_TEST_INSECURE") else ()
 _LIMIT_S = 420.0
 
 
@@ -64,16 +65,18 @@ class Faas:
 
     def deploy(self, *words: str) -> Any:
         """Deploy what is in app.py; return what came of it."""
-        insecure = os.environ.get("FAAS_TEST_INSECURE")
-        registry = ("--insecure", insecure) if insecure else ()
-        (row,) = self.read("deploy", "app.py", *registry, *words)
+        (row,) = self.read("deploy", "app.py", *REGISTRY, *words)
         return row
 
     def write(self, answer: str) -> None:
         """Make app.py a function that gives this answer."""
         (self.folder / "app.py").write_text(
-            "from faas import Scaling, inference_function\n\n\n"
-            f"@inference_function(name={self.name!r}, scaling=Scaling(scaledown_window_s=6))\n"
+            "from faas import Resources, Scaling, inference_function\n\n\n"
+            "@inference_function(\n"
+            f"    name={self.name!r},\n"
+            "    scaling=Scaling(scaledown_window_s=6),\n"
+            '    resources=Resources(cpu=0.2, memory="256Mi"),\n'
+            ")\n"
             "class Answer:\n"
             "    def setup(self) -> None:\n"
             f"        self.answer = {answer!r}\n\n"

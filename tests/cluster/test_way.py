@@ -8,7 +8,7 @@ from deploy.knative import Cluster
 from deploy.knative.resources import PODS, SERVICE_LABEL
 from deploy.knative.rest import Rest
 from deploy.knative.watching import Changed, Watch
-from tests.cluster.conftest import Faas
+from tests.cluster.conftest import REGISTRY, Faas
 
 ZERO_WITHIN_S = 240.0
 
@@ -75,6 +75,6 @@ def test_a_functions_way(faas: Faas, cluster: Cluster, rest: Rest) -> None:
 
 def test_doctor_finds_nothing_wrong(faas: Faas) -> None:
     faas.write("hello")
-    findings = faas.read("doctor", "app.py")
+    findings = faas.read("doctor", "app.py", *REGISTRY)
     assert not [finding for finding in findings if finding["level"] == "error"]
     assert "ok" in [finding["level"] for finding in findings if finding["check"] == "dry run"]
