@@ -147,7 +147,7 @@ class Call:
         return self.context.deadline
 
     def again(self) -> Call:
-        """Return a new call of the same input, with an outcome of its own: for an engine that asks on its callers' behalf.
+        """Return a new call of the same input, with an outcome of its own: for an engine that asks for its callers.
 
         The input is the same object, not a copy.
         """

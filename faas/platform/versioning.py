@@ -108,11 +108,14 @@ class Versioning:
         if number not in look.places:
             known = ", ".join(map(str, sorted(look.places))) or "none"
             raise PlatformError(f"{hosted.name} has no version {number} at {where.title}; it has: {known}")
-        await _write(where, plan.readying(before, number))
+        writing = asyncio.ensure_future(_write(where, plan.readying(before, number)))
         try:
+            await asyncio.shield(writing)  # it cannot be stopped half way, so it has to be undone
             told = await self._told(hosted)
         except BaseException:
-            await asyncio.shield(_write(where, before))
+            await asyncio.wait((writing,))
+            if writing.exception() is None:
+                await asyncio.shield(_write(where, before))
             raise
         failures = [failure for made, said in told if (failure := _not_ready(made, said, number)) is not None]
         if failures:

@@ -78,8 +78,8 @@ class FunctionSpec:
             return
         if self.scaling.max_instances > 1:
             raise SettingError(
-                f"Batching(sequences=...), Scaling(max_instances={self.scaling.max_instances}): a sequence lives in one "
-                "instance, and its next call may reach another; set scaling=Scaling(max_instances=1)"
+                f"Batching(sequences=...), Scaling(max_instances={self.scaling.max_instances}): a sequence lives in "
+                "one instance, and its next call may reach another; set scaling=Scaling(max_instances=1)"
             )
 
     def _check_collections(self) -> None:
