@@ -36,6 +36,7 @@ from faas.spec import FunctionSpec
         (lambda: Batching(pad="0"), ["pad='0'", "collate"]),
         (lambda: Batching(pad=True), ["pad=True", "collate"]),
         (lambda: Batching(rows=True, sequences=Sequences()), ["rows=True", "sequences"]),
+        (lambda: Batching(slo_ms=100, sequences=Sequences()), ["slo_ms=100", "leave one of them out"]),
         (lambda: Batching(instances=2, sequences=Sequences()), ["instances=2", "set instances=1"]),
         (lambda: Batching(sequences=True), ["sequences=True", "Sequences(...)"]),
         (lambda: Batching(default_priority=2), ["default_priority=2", "from 1 to 1"]),

@@ -36,6 +36,11 @@ class Shape:
         at = bisect.bisect_left(self.sizes, num_items)
         return self.sizes[at] if at < len(self.sizes) else num_items
 
+    def smaller(self, num_items: int) -> int:
+        """Return how many items the handler is given fewer for than for `num_items`; these, where any fewer will do."""
+        at = bisect.bisect_left(self.sizes, num_items)
+        return self.sizes[at - 1] if 0 < at < len(self.sizes) else num_items
+
 
 @dataclass(slots=True)
 class Report:
@@ -148,7 +153,7 @@ class Batch:
             await self._hands.answer(self._take_pending())
 
     async def _isolate(self, group: list[Call], error: BaseException) -> list[isolation.Failed[Call]]:
-        plan = isolation.reruns(group, error)
+        plan = isolation.reruns(group, error, self._shape.smaller)
         try:
             tried = next(plan)
             while True:

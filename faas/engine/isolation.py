@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -36,13 +36,21 @@ def max_reruns(num_items: int) -> int:
     return 2 * math.ceil(math.log2(num_items)) + FEW if num_items > 1 else 0
 
 
-def reruns(items: Sequence[T], error: BaseException) -> Plan[T]:
+def as_is(num_items: int) -> int:
+    """A batch is run in the size that it has."""
+    return num_items
+
+
+def reruns(items: Sequence[T], error: BaseException, smaller: Callable[[int], int] = as_is) -> Plan[T]:
     """Plan what to run again after a batch of `items` raised `error`.
+
+    `smaller(n)` is how many items, n where it makes no difference, run as a smaller batch than n of them do.
 
     Yields what to run next and is sent None, or what that run raised. Returns those who failed; all others have had
     a run that went well. Halves are re-run, larger groups first, until each bad item has raised alone or `max_reruns`
     are used up. A right half is not run as a whole where its left went well, since it must hold the fault. Running out
-    of memory is not an item's fault: such a group is halved once, and what fails again fails together.
+    of memory is not an item's fault: such a group is halved once, or cut into what runs as a smaller batch where its
+    halves would not, and what fails again fails together.
     """
     failed: list[Failed[T]] = []
     left = max_reruns(len(items))
@@ -53,9 +61,8 @@ def reruns(items: Sequence[T], error: BaseException) -> Plan[T]:
             failed.append(group)
             continue
         memory = out_of_memory(group.error)
-        middle = len(group.items) // 2
         suspect = False
-        for half in (group.items[:middle], group.items[middle:]):
+        for half in _cut(group.items, smaller(len(group.items)) if memory else len(group.items)):
             if suspect and len(half) > 1:
                 groups.append(Failed(half, group.error, group.num_together))
                 continue
@@ -68,6 +75,14 @@ def reruns(items: Sequence[T], error: BaseException) -> Plan[T]:
             if raised is not None:
                 (failed if memory and out_of_memory(raised) else groups).append(Failed(half, raised, len(half)))
     return failed
+
+
+def _cut(items: Sequence[T], most: int) -> list[Sequence[T]]:
+    """Return the halves, or parts of at most `most` where those are larger."""
+    middle = len(items) // 2
+    if len(items) - middle <= most:
+        return [items[:middle], items[middle:]]
+    return [items[begin : begin + most] for begin in range(0, len(items), most)]
 
 
 def out_of_memory(error: BaseException) -> bool:

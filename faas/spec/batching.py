@@ -122,6 +122,11 @@ class Batching:
                 f"Batching(instances={self.instances}, sequences=...): calls of a sequence run one after another, and "
                 "so do batches; set instances=1"
             )
+        if self.sequences is not None and self.slo_ms is not None:
+            raise SettingError(
+                f"Batching(slo_ms={self.slo_ms:g}, sequences=...): a call of a sequence waits for those before it, and "
+                "nothing can be promised for that; leave one of them out"
+            )
         if self.rows and self.sequences is not None:
             raise SettingError(
                 "Batching(rows=True, sequences=...): an item of a sequence holds one slot and cannot carry more rows"

@@ -156,6 +156,24 @@ def test_r5_an_item_of_more_rows_than_fit_is_split_at_the_lower_cap(run: Run) ->
     run(scenario())
 
 
+def test_r5_halves_that_are_padded_to_the_size_that_failed_are_cut_again(run: Run) -> None:
+    async def scenario() -> None:
+        sizes: list[int] = []
+
+        def predict(xs: list[int]) -> list[int]:
+            sizes.append(len(xs))
+            if len(xs) > 8:
+                raise MemoryError
+            return xs
+
+        batching = Batching(max_batch_size=64, idle="now", allowed_batch_sizes=(1, 8, 64))
+        async with serving(predict, batching=batching) as engine:
+            assert await outcomes(engine, *(call(xs=x) for x in range(64))) == list(range(64))
+            assert sizes == [64] + [8] * 8
+
+    run(scenario())
+
+
 def test_a_cap_counts_nothing_while_memory_suffices(run: Run) -> None:
     async def scenario() -> None:
         async with serving(lambda xs: xs, batching=Batching(max_batch_size=4)) as engine:
