@@ -51,12 +51,16 @@ LOOKING = [Looks, Made, Taken, Keyed, Slotted, LookingModule, list, type, getatt
 LOOKING += [lambda: None, torch._utils._rebuild_sparse_tensor, Looks().__setstate__]
 
 
-@pytest.mark.parametrize("found", INERT, ids=repr)
+def named(found: object) -> str:
+    return str(getattr(found, "__qualname__", type(found).__qualname__))
+
+
+@pytest.mark.parametrize("found", INERT, ids=named)
 def test_what_cannot_look_is_inert(found: object) -> None:
     assert is_inert(found)
 
 
-@pytest.mark.parametrize("found", LOOKING, ids=repr)
+@pytest.mark.parametrize("found", LOOKING, ids=named)
 def test_what_could_look_is_not(found: object) -> None:
     assert not is_inert(found)
 
