@@ -1,7 +1,7 @@
 """What one test must not leave to the next, and what tests of several folders share."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -27,3 +27,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield made
     finally:
         made.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have what a test logged fit to be sent to the process that collects it: some log what is no text."""
+    report = yield
+    report.sections = [(title, said.encode("utf-8", "replace").decode()) for title, said in report.sections]
+    return report
