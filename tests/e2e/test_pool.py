@@ -83,7 +83,7 @@ def test_a_folder_is_followed(pool, functions):
 
     shutil.rmtree(functions / "greet")
     eventually(lambda: said(pool) == 404)
-    assert "hello is deleted: its bundle greet is gone" in told(pool)
+    eventually(lambda: "hello is deleted: its bundle greet is gone" in told(pool))
 
 
 @pytest.mark.slow
