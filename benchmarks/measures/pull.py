@@ -28,8 +28,6 @@ _KEY, _SECRET = "benchmark-key", "benchmark-secret"
 _EXEC = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
 _LOOK_EVERY_S = 0.05  # no event tells an outsider that a server has become ready
 _START_WITHIN_S = 30.0
-_NUM_COPIES = 2.5  # of the module, that a way to load it may have in memory at once
-_TOUCH = "import mmap, sys; mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | mmap.MAP_POPULATE)"
 
 
 async def measure(bench: Bench) -> list[Row]:
@@ -42,11 +40,9 @@ async def measure(bench: Bench) -> list[Row]:
     os.sync()  # writing it would be in the way
     ways = [way for way, needs in _NEEDS.items() if needs is None or find_spec(needs)]
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
-    num_bytes = int(_NUM_COPIES * _size(folder / "model.safetensors"))
     async with _served(folder / "s3", bench.home / "rclone.log") as variables:
         for _ in range(bench.choose(3, 2)):
             for way in ways:
-                await _touch_memory(num_bytes)
                 found[way].append(await _trial(way, folder, size, variables))
     _same_answers(found)
     return _rows(found)
@@ -80,21 +76,6 @@ async def _until_listens(server: Server) -> None:
             if server.process.returncode is not None:
                 raise RuntimeError(f"rclone ended with status {server.process.returncode}: {server.tail()}")
             await asyncio.sleep(_LOOK_EVERY_S)
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size
-
-
-async def _touch_memory(num_bytes: int) -> None:
-    """Use as much memory as a trial may need, and give it back.
-
-    A virtual machine's host takes back what its guest has freed, and whoever comes next waits for that: without this,
-    the way that comes after one with much memory of its own would pay for it.
-    """
-    async with script("-c", _TOUCH, str(num_bytes)) as process:
-        if await process.wait() != 0:
-            raise RuntimeError(f"touching the memory ended with status {process.returncode}")
 
 
 async def _trial(way: str, folder: Path, size: str, variables: dict[str, str]) -> dict[str, Any]:
