@@ -1,4 +1,8 @@
-"""What the server itself costs: CPU of an echo, against a bare starlette endpoint and the servers of others."""
+"""What the server itself costs: CPU of an echo, against a bare starlette endpoint and the servers of others.
+
+The main job asks for the echo alone, beside starlette's and LitServe's; the engine also for one behind the batcher, and
+for more of the others.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -47,16 +51,24 @@ Rounds = Mapping[str, list[Flood]]
 
 
 async def measure(bench: Bench) -> list[Row]:
+    return await _measure(bench, own=list(_OWN), others=list(_OTHERS))
+
+
+async def measure_alone(bench: Bench) -> list[Row]:
+    return await _measure(bench, own=[_OURS], others=["litserve"])
+
+
+async def _measure(bench: Bench, *, own: list[str], others: list[str]) -> list[Row]:
     async with AsyncExitStack() as owned:
-        own = [faas_serve(target, bench.home, _BODY) for target in _OWN.values()]
-        running = await owned.enter_async_context(together(peer("bare", bench.home, _BODY), *own))
-        servers = dict(zip((_BARE, *_OWN), running, strict=True))
-        for name in _OTHERS:
+        serving = [faas_serve(_OWN[name], bench.home, _BODY) for name in own]
+        running = await owned.enter_async_context(together(peer("bare", bench.home, _BODY), *serving))
+        servers = dict(zip((_BARE, *own), running, strict=True))
+        for name in others:
             other = await _started(owned, bench, name)
             if other is not None:
                 servers[name] = other
         rounds = await _rounds(servers, *bench.choose((7, 2.0), (3, 1.5)))
-    return _rows(rounds)
+    return _rows(rounds, others)
 
 
 async def _started(owned: AsyncExitStack, bench: Bench, name: str) -> Served | None:
@@ -82,7 +94,7 @@ async def _rounds(servers: Mapping[str, Served], num_rounds: int, round_s: float
     return found
 
 
-def _rows(rounds: Rounds) -> list[Row]:
+def _rows(rounds: Rounds, others: list[str]) -> list[Row]:
     def ratio(one: str, other: str) -> float:
         pairs = zip(rounds[one], rounds[other], strict=True)
         return median(a.cpu_us_each / b.cpu_us_each for a, b in pairs)
@@ -90,15 +102,14 @@ def _rows(rounds: Rounds) -> list[Row]:
     rows = [
         Row(f"echo: CPU a request, {name}", median(one.cpu_us_each for one in of), "us") for name, of in rounds.items()
     ]
-    rows += [
-        Row("echo: CPU over bare starlette's", ratio(_OURS, _BARE), "", at_most(1.0)),
-        Row("echo: CPU over bare starlette's, batches of one", ratio(_BATCHED, _BARE), "", at_most(1.4)),
-        Row("echo: CPU over bare starlette's, batches of one on a thread", ratio(_THREADED, _BARE)),
-    ]
-    for name, other in _OTHERS.items():
+    rows.append(Row("echo: CPU over bare starlette's", ratio(_OURS, _BARE), "", at_most(1.0)))
+    if _BATCHED in rounds:
+        rows.append(Row("echo: CPU over bare starlette's, batches of one", ratio(_BATCHED, _BARE), "", at_most(1.4)))
+        rows.append(Row("echo: CPU over bare starlette's, batches of one on a thread", ratio(_THREADED, _BARE)))
+    for name in others:
         what = f"echo: CPU over that of {REQUIREMENTS[name][0]}"
         if name in rounds:
-            rows.append(Row(what, ratio(_OURS, name), "", at_most(round(other.most, 3))))
+            rows.append(Row(what, ratio(_OURS, name), "", at_most(round(_OTHERS[name].most, 3))))
         else:
             rows.append(Row(f"{what}: could not be had", 0.0))
     return rows
