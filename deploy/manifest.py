@@ -75,10 +75,11 @@ def _autoscaling(scaling: Scaling) -> dict[str, str]:
     """
     scaledown_s = math.ceil(scaling.scaledown_window_s)
     window_s = max(SHORTEST_WINDOW_S, min(scaledown_s, USUAL_WINDOW_S))
+    target = scaling.target_inputs if scaling.target_rps is None else scaling.target_rps
     values = {
         "class": "kpa.autoscaling.knative.dev",
-        "metric": "concurrency",
-        "target": f"{scaling.target_inputs:.6f}".rstrip("0").rstrip("."),
+        "metric": "concurrency" if scaling.target_rps is None else "rps",
+        "target": f"{target:.6f}".rstrip("0").rstrip("."),
         "target-utilization-percentage": "100",
         "target-burst-capacity": "-1",
         "min-scale": str(scaling.min_instances),

@@ -67,7 +67,8 @@ class Scaling:
     """How many instances there are, and when.
 
     One instance is meant to carry `target_inputs` requests at a time and takes at most `max_inputs` (0: no limit). For
-    batches of B these are B and 2 B: one batch runs while the next gathers. The number of instances stays between
+    batches of B these are B and 2 B: one batch runs while the next gathers. With `target_rps` it is meant to carry so
+    many requests a second instead, and `target_inputs` counts for nothing. The number of instances stays between
     `min_instances` and `max_instances` (0: no limit), starts from zero at `activation_scale`, goes to zero
     `scaledown_window_s` after the last request (Knative may add 30 s), and down from more only once fewer have sufficed
     for `scale_down_delay_s`.
@@ -77,6 +78,7 @@ class Scaling:
     max_instances: int = 3
     target_inputs: float = 1
     max_inputs: int = 2
+    target_rps: float | None = None
     scaledown_window_s: float = 60
     scale_down_delay_s: float = 0
     activation_scale: int = 1
@@ -87,6 +89,8 @@ class Scaling:
         start = checks.whole("scaling.activation_scale", self.activation_scale, least=1)
         limit = checks.whole("scaling.max_inputs", self.max_inputs)
         target = checks.number("scaling.target_inputs", self.target_inputs, least=0.01)
+        if self.target_rps is not None:
+            checks.number("scaling.target_rps", self.target_rps, least=0.01)
         if most and least > most:
             raise InvalidSpec(
                 "scaling.min_instances", least, f"is above max_instances={most}", "lower it or raise that"

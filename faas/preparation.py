@@ -61,6 +61,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     env: dict[str, str]
     keep_alive: KeepAliveMode = "fixed"
+    target_rps: float | None = None
     num_gpus: int = 0
     is_versioned: bool = False
     versions_source: str | None = None
@@ -93,6 +94,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
             memory_bytes=spec.resources.memory_bytes,
             env=dict(spec.env),
             keep_alive=spec.scaling.keep_alive,
+            target_rps=spec.scaling.target_rps,
             num_gpus=spec.resources.num_gpus,
             is_versioned=spec.versions is not None,
             versions_source=spec.versions.source if spec.versions is not None else None,

@@ -67,6 +67,8 @@ from faas.spec import FunctionSpec
         (lambda: Scaling(min_instances=-1), ["-1"]),
         (lambda: Scaling(target_inputs="10%"), ["10%"]),
         (lambda: Scaling(target_inputs=9, max_inputs=3), ["aim at more than it may hold"]),
+        (lambda: Scaling(target_rps=0), ["target_rps=0"]),
+        (lambda: Scaling(target_rps=5, target_inputs=3), ["give one of the two"]),
         (lambda: Scaling(keep_alive="histogramm"), ["keep_alive='histogramm'", "did you mean 'histogram'"]),
         (lambda: Scaling(activation_scale=9), ["activation_scale=9", "max_instances=3"]),
         (lambda: Calls(timeout_s=0), ["timeout_s=0"]),

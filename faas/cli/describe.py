@@ -47,7 +47,7 @@ def command(name: str, where: Where, cold_starts: bool, as_json: bool) -> None:
     if limits:
         facts |= {
             "instances": f"{limits['min_instances']} to {limits['max_instances']}",
-            "calls at once": f"{limits['max_inputs']} in an instance, {limits['target_inputs']} wanted",
+            "calls at once": f"{limits['max_inputs']} in an instance, {_wanted(limits)}",
             "time-out": f"{duration(limits['timeout_s'])}, {duration(limits['startup_timeout_s'])} to start",
             "idle": duration(limits["scaledown_window_s"]),
             "cpu, memory": f"{limits['cpu']:g}, {size(limits['memory_bytes'])}",
@@ -60,6 +60,12 @@ def command(name: str, where: Where, cold_starts: bool, as_json: bool) -> None:
     if found["all_instances"]:
         click.echo()
         listing.show(found["all_instances"], ps.COLUMNS, as_json=False, none="")
+
+
+def _wanted(limits: Mapping[str, Any]) -> str:
+    """Return what instances are to have, and are started and ended for."""
+    rate = limits.get("target_rps")
+    return f"{limits['target_inputs']} wanted" if rate is None else f"{rate:g} a second wanted"
 
 
 def _show_starts(instances: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:

@@ -74,6 +74,7 @@ def service_spec(
             min_instances=scaling.min_instances,
             max_instances=scaling.max_instances,
             target_inputs=bundle.limits["target_inputs"],
+            target_rps=scaling.target_rps,
             max_inputs=bundle.limits["max_inputs"],
             scaledown_window_s=scaling.scaledown_window_s,
             activation_scale=_activation(scaling),

@@ -28,7 +28,7 @@ def scaling_settings(description: Description, *, grace_s: float = 0.0) -> Scali
     """
     window_s, retention_s = keep_alive(description.scaledown_window_s)
     return ScalingSettings(
-        total=total_concurrency(description.max_inputs, description.target_inputs),
+        total=description.target_rps or total_concurrency(description.max_inputs, description.target_inputs),
         utilization=1.0,
         stable_window_s=window_s,
         retention_s=retention_s,
@@ -59,14 +59,17 @@ class Autoscaler:
         self.is_calm = False
         """Whether without a request nothing will change before the date that `decide` gave last."""
 
-    def record(self, now_s: float, concurrency: float) -> None:
-        """Add the average concurrency of the second that ends now; seconds left out since the last had none."""
+    def record(self, now_s: float, load: float) -> None:
+        """Add the load of the second that ends now, its average concurrency or the requests that came in it.
+
+        Seconds left out since the last had none.
+        """
         second = int(now_s)
         if self._recorded_until is not None:
             begin = max(self._recorded_until + 1, second - self.settings.stable_window_s)
             for silent in range(begin, second):
                 self._windows.record(silent, 0.0)
-        self._windows.record(second, concurrency)
+        self._windows.record(second, load)
         self._recorded_until = second
 
     def decide(self, num_ready: int, now_s: float) -> float | None:

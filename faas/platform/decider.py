@@ -21,7 +21,8 @@ _DEFAULT_WINDOW_S = 60
 class ScalingSettings:
     """Knative's autoscaling settings of one function, with Knative's defaults but for the grace, 0 s on one box.
 
-    `total` is the concurrency one instance is meant to carry, of which `utilization` (0 to 1) is aimed at.
+    `total` is the load that one instance is meant to carry, of which `utilization` (0 to 1) is aimed at: a concurrency,
+    or requests a second where these are the metric. The rule is the same for both.
     `panic_threshold` and both rates are factors. A `max_scale` of 0 is no limit. A `target_burst_capacity` of -1 keeps
     the activator in the path always, 0 only at zero. `stable_window_s` is whole seconds. With `weighted`, Knative's
     "weighted-exponential", newer seconds count more. Raises SettingError.
@@ -65,7 +66,7 @@ class ScalingSettings:
 
     @property
     def target(self) -> float:
-        """Concurrency to aim at on each instance."""
+        """The load to aim at on each instance."""
         return max(_LEAST_TARGET, self.total * self.utilization)
 
     @property

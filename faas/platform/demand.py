@@ -1,10 +1,12 @@
-"""How much is asked of a function: requests at once, averaged over time for the autoscaler, and plain counts."""
+"""How much is asked of a function: requests at once, or a second, over time for the autoscaler, and plain counts."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from faas.clock import Clock
+
+_LEAST_RATE = 0.001  # well above what an average over the longest window is rounded to
 
 
 class Concurrency:
@@ -65,6 +67,37 @@ class Concurrency:
         self._period_s = self._changed_s = now_s
         self._is_announced = False
         return average
+
+
+class Rate:
+    """Requests a second, over the same periods, from what is counted anyway.
+
+    While requests are there of which none is new it is a little more than nothing: a call of minutes needs an instance.
+    """
+
+    __slots__ = ("_clock", "_concurrency", "_counts", "_is_announced", "_num_before", "_period_s")
+
+    def __init__(self, clock: Clock, concurrency: Concurrency, counts: "Counts") -> None:
+        self._clock = clock
+        self._concurrency = concurrency
+        self._counts = counts
+        self._num_before = counts.requests
+        self._period_s = clock()
+        self._is_announced = False
+
+    def announce(self) -> float:
+        """The one request that found the function at zero, for the autoscaler at once; `report` will leave it out."""
+        self._is_announced = True
+        return 1.0
+
+    def report(self) -> float:
+        """The requests of the period that ends now, for each of its seconds; the next one begins."""
+        now_s, num_now = self._clock(), self._counts.requests
+        num = max(0, num_now - self._num_before - self._is_announced)
+        length_s = now_s - self._period_s
+        self._num_before, self._period_s, self._is_announced = num_now, now_s, False
+        rate = num / length_s if length_s > 0 else float(num)
+        return rate or (_LEAST_RATE if self._concurrency.current else 0.0)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import Protocol
 from faas.clock import Clock, monotonic
 from faas.platform.autoscaler import scaling_settings
 from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.demand import Rate
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, OnChange, State
 from faas.platform.logs import LogFile
@@ -94,7 +95,9 @@ class ScalingLoop:
         self._on_step = on_step
         self._clock = clock
         self._admit = admit
-        self._wanted = Wanted(scaling_settings(description, grace_s=grace_s), self.capacity.concurrency, habit)
+        concurrency = self.capacity.concurrency
+        rate = None if description.target_rps is None else Rate(clock, concurrency, self.capacity.counts)
+        self._wanted = Wanted(scaling_settings(description, grace_s=grace_s), concurrency, habit, rate)
         self._endpoints: dict[Instance, Endpoint] = {}
         self._drains: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -102,7 +105,7 @@ class ScalingLoop:
         self._proof: asyncio.Future[str | None] | None = None
         self._backoff = Backoff()
         self._is_refused = False
-        self.capacity.concurrency.on_return = self._returned
+        concurrency.on_return = self._returned
 
     def wake(self) -> None:
         """Look at the function again, now."""

@@ -91,9 +91,10 @@ def description(hosted: Hosted, base_url: str) -> dict[str, Any]:
 
 def _limits(description: Description) -> dict[str, Any]:
     """Return the numbers that a function runs under."""
-    names = ("min_instances", "max_instances", "buffer_instances", "target_inputs", "max_inputs", "max_queue")
+    names = ("min_instances", "max_instances", "buffer_instances", "target_inputs", "target_rps")
+    bounds = ("max_inputs", "max_queue", "cpu", "memory_bytes")
     durations = ("scaledown_window_s", "timeout_s", "startup_timeout_s", "grace_period_s")
-    return {name: getattr(description, name) for name in (*names, *durations, "keep_alive", "cpu", "memory_bytes")}
+    return {name: getattr(description, name) for name in (*names, *bounds, *durations, "keep_alive")}
 
 
 def _sum(counts: list[Counts], name: str) -> int:

@@ -6,7 +6,7 @@ import math
 
 from faas.platform.autoscaler import Autoscaler
 from faas.platform.decider import ScalingSettings
-from faas.platform.demand import Concurrency
+from faas.platform.demand import Concurrency, Rate
 from faas.platform.habits import Habit
 
 REPORT_EVERY_S = 1.0
@@ -15,14 +15,18 @@ _LEAST_WAIT_S = 0.001  # a date that rounding puts a hair ahead must not be wait
 
 
 class Wanted:
-    """Measures `concurrency` and decides. `habit` are the function's idle times, where they say how long it stays warm.
+    """Measures `concurrency`, or the `rate` where there is one, and decides.
 
-    It does not read the clock: times are handed in, in seconds.
+    `habit` are the function's idle times, where they say how long it stays warm. It does not read the clock: times are
+    handed in, in seconds.
     """
 
-    def __init__(self, settings: ScalingSettings, concurrency: Concurrency, habit: Habit | None) -> None:
+    def __init__(
+        self, settings: ScalingSettings, concurrency: Concurrency, habit: Habit | None, rate: Rate | None = None
+    ) -> None:
         self._autoscaler = Autoscaler(settings)
         self._concurrency = concurrency
+        self._load = rate or concurrency
         self._habit = habit
         self._floor = 0
         self._floor_until_s = -math.inf
@@ -71,17 +75,17 @@ class Wanted:
         `has_any` tells whether an instance takes or will take calls.
         """
         self._wake_up(now_s)
-        concurrency, autoscaler = self._concurrency, self._autoscaler
+        load, autoscaler = self._load, self._autoscaler
         if num_held:
             self._ceiling = None
-        if not concurrency.current:
+        if not self._concurrency.current:
             self.remember()
         if now_s >= self._report_at_s:
-            autoscaler.record(now_s, concurrency.report())
+            autoscaler.record(now_s, load.report())
             self._report_at_s = now_s + REPORT_EVERY_S
         is_poked = num_held > 0 and not has_any
         if is_poked and autoscaler.scale == 0:
-            autoscaler.record(now_s, concurrency.announce())
+            autoscaler.record(now_s, load.announce())
         if is_poked or now_s >= self._decide_at_s:
             again_at_s = autoscaler.decide(num_ready, now_s)
             later_s = math.inf if self._is_calm else now_s + DECIDE_EVERY_S
@@ -126,7 +130,7 @@ class Wanted:
         """Begin to measure, or go on with it after a pause: what came before it was looked at is no load."""
         if self.is_awake and not (self._dozes and self._concurrency.current):
             return
-        self._concurrency.report()
+        self._load.report()
         self._report_at_s = now_s + REPORT_EVERY_S
         self._decide_at_s = now_s + DECIDE_EVERY_S if self.is_awake else now_s
         self.is_awake, self._dozes = True, False

@@ -60,6 +60,7 @@ class Scaling:
 
     `target_inputs` and `max_inputs` are concurrent calls an instance should and may hold; None derives them from the
     batching: B and 2B for a largest batch of B; 1 and 2 for a plain function; 70 and 100 for an `async def`.
+    `target_rps` scales by calls a second in place of calls at once: so many an instance should have.
     `keep_alive` "fixed" lets an idle function go after its scale-down window; "histogram" learns from its idle times
     for how long to keep it, and when to warm it again ahead of the next call.
     """
@@ -70,6 +71,7 @@ class Scaling:
     scaledown_window_s: float = 60.0
     target_inputs: int | None = None
     max_inputs: int | None = None
+    target_rps: float | None = None
     activation_scale: int = 1
     keep_alive: KeepAliveMode = "fixed"
 
@@ -83,6 +85,13 @@ class Scaling:
         for field in ("target_inputs", "max_inputs"):
             if getattr(self, field) is not None:
                 whole(self, field, 1)
+        if self.target_rps is not None:
+            number(self, "target_rps", 0.01)
+            if self.target_inputs is not None:
+                raise SettingError(
+                    f"Scaling(target_inputs={self.target_inputs}, target_rps={self.target_rps}): "
+                    "instances follow calls at once or calls a second; give one of the two"
+                )
         if self.min_instances > self.max_instances:
             raise SettingError(
                 f"Scaling(min_instances={self.min_instances}, max_instances={self.max_instances}): "

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy import MissingLibrary, Probes, Resources, Scaling, ServiceSpec, SnapshotVolume, Timeouts
+from deploy import InvalidSpec, MissingLibrary, Probes, Resources, Scaling, ServiceSpec, SnapshotVolume, Timeouts
 from deploy.advice import feature_flags
 from deploy.manifest import service, to_yaml
 
@@ -129,6 +129,13 @@ def test_a_full_batch_on_one_instance_is_exactly_the_target() -> None:
     assert values["target-utilization-percentage"] == "100"
     assert values["target-burst-capacity"] == "-1"
     assert values["metric"] == "concurrency"
+
+
+def test_requests_a_second_are_the_metric_where_a_target_of_them_is_given() -> None:
+    values = autoscaling(Scaling(target_inputs=32, max_inputs=64, target_rps=12.5))
+    assert (values["metric"], values["target"]) == ("rps", "12.5")
+    with pytest.raises(InvalidSpec, match="target_rps"):
+        Scaling(target_rps=0)
 
 
 @pytest.mark.parametrize(

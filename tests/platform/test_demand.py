@@ -1,6 +1,6 @@
 import math
 
-from faas.platform.demand import Concurrency
+from faas.platform.demand import Concurrency, Counts, Rate
 
 
 class FakeClock:
@@ -71,3 +71,38 @@ def test_last_activity() -> None:
     concurrency.leave()
     clock.now_s += 5
     assert concurrency.last_activity_s == 105.0
+
+
+def test_a_rate_is_of_requests_that_came_in_the_period() -> None:
+    clock, counts = FakeClock(), Counts(requests=7)
+    rate = Rate(clock, Concurrency(clock), counts)
+    counts.requests += 6
+    clock.now_s += 2
+    assert rate.report() == 3.0
+    clock.now_s += 1
+    assert rate.report() == 0.0
+
+
+def test_a_request_that_was_announced_is_not_counted_again() -> None:
+    clock, counts = FakeClock(), Counts()
+    rate = Rate(clock, Concurrency(clock), counts)
+    counts.requests += 1
+    assert rate.announce() == 1.0
+    clock.now_s += 1
+    assert rate.report() == 0.0
+    counts.requests += 1
+    clock.now_s += 1
+    assert rate.report() == 1.0
+
+
+def test_a_request_that_stays_is_a_little_more_than_no_rate() -> None:
+    clock, counts = FakeClock(), Counts()
+    concurrency = Concurrency(clock)
+    rate = Rate(clock, concurrency, counts)
+    concurrency.enter()
+    clock.now_s += 1
+    assert 0 < rate.report() < 0.01
+    concurrency.leave()
+    clock.now_s += 1
+    assert rate.report() == 0.0
+    assert rate.report() == 0.0, "a period without length"
