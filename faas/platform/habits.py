@@ -62,10 +62,21 @@ class Habit:
 
 
 class Habits:
-    """The habits of all functions, `NAME.json` in a folder. Made on a running loop; one process alone writes there."""
+    """The habits of all functions, `NAME.json` in a folder. Made on a running loop; one process alone writes there.
 
-    def __init__(self, folder: Path, *, clock: Clock = monotonic, wall: Callable[[], float] = time.time) -> None:
+    `unseen` is what is known of a function before it is first called: nothing, in bins of some length.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        unseen: IdleTimes | None = None,
+        clock: Clock = monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._folder = folder
+        self._unseen = unseen
         self._clock = clock
         self._wall = wall
         self._habits: dict[str, Habit] = {}
@@ -76,7 +87,7 @@ class Habits:
         """Return the habit of a function, as it was left by the platform that ran before."""
         if name not in self._habits:
             known, last_s = self._read(name)
-            self._habits[name] = Habit(known, last_s=last_s, changed=lambda: self._changed(name))
+            self._habits[name] = Habit(known or self._unseen, last_s=last_s, changed=lambda: self._changed(name))
         return self._habits[name]
 
     def forget(self, name: str) -> None:

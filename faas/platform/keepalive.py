@@ -12,7 +12,7 @@ such gaps do not show; counted, they would hide the pauses between the bursts, a
 So a function stays warm for that long after every answer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from statistics import median
 
@@ -30,12 +30,16 @@ NUM_RECENT = 8
 
 @dataclass(frozen=True)
 class IdleTimes:
-    """A function's idle times, in bins of `bin_s` from 0 on; `num_beyond` lie past the last."""
+    """A function's idle times, in bins of `bin_s` from 0 on; `num_beyond` lie past the last.
+
+    Requests less than `burst_s` apart are one burst.
+    """
 
     bin_s: float = 60.0
     counts: tuple[int, ...] = (0,) * 240
     num_beyond: int = 0
     recent_s: tuple[float, ...] = ()
+    burst_s: float = BURST_S
 
     @property
     def range_s(self) -> float:
@@ -49,7 +53,7 @@ class IdleTimes:
 
     def observe(self, idle_s: float) -> "IdleTimes":
         """Return what is known after one more idle time, in seconds; one within a burst tells nothing."""
-        if idle_s < BURST_S:
+        if idle_s < self.burst_s:
             return self
         counts, beyond = self.counts, self.num_beyond
         index = int(idle_s / self.bin_s)
@@ -57,26 +61,28 @@ class IdleTimes:
             counts = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
         else:
             beyond += 1
-        return IdleTimes(self.bin_s, counts, beyond, (*self.recent_s, idle_s)[-NUM_RECENT:])
+        recent_s = (*self.recent_s, idle_s)[-NUM_RECENT:]
+        return replace(self, counts=counts, num_beyond=beyond, recent_s=recent_s)
 
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """What to do after the last answer, in seconds from then: be warm for `BURST_S`, then from `prewarm_s` to `keep_s`.
+    """What to do after the last answer, in seconds from then: be warm for `burst_s`, then from `prewarm_s` to `keep_s`.
 
     With `prewarm_s` 0 the function simply stays warm.
     """
 
     prewarm_s: float
     keep_s: float
+    burst_s: float = BURST_S
 
     def wants_warm(self, idle_s: float) -> bool:
         """Tell whether the function should be warm this long after its last answer."""
-        return idle_s < BURST_S or self.prewarm_s <= idle_s < self.keep_s
+        return idle_s < self.burst_s or self.prewarm_s <= idle_s < self.keep_s
 
     def next_change_s(self, idle_s: float) -> float | None:
         """Return how long after the last answer to ask `wants_warm` again, None where it stays as it is."""
-        return min((at_s for at_s in (BURST_S, self.prewarm_s, self.keep_s) if at_s > idle_s), default=None)
+        return min((at_s for at_s in (self.burst_s, self.prewarm_s, self.keep_s) if at_s > idle_s), default=None)
 
 
 def plan(known: IdleTimes) -> KeepAlive:
@@ -84,12 +90,12 @@ def plan(known: IdleTimes) -> KeepAlive:
     observed = known.num_within + known.num_beyond
     if observed >= MIN_OBSERVED and known.num_beyond >= MOSTLY_BEYOND * observed:
         forecast_s = median(known.recent_s)
-        return KeepAlive((1 - FORECAST_MARGIN) * forecast_s, (1 + FORECAST_MARGIN) * forecast_s)
+        return KeepAlive((1 - FORECAST_MARGIN) * forecast_s, (1 + FORECAST_MARGIN) * forecast_s, known.burst_s)
     if known.num_within < MIN_OBSERVED or variation(known.counts) < REPRESENTATIVE_CV:
-        return KeepAlive(0.0, known.range_s)
+        return KeepAlive(0.0, known.range_s, known.burst_s)
     head = _bin_of(known.counts, HEAD)  # its lower edge, and the upper one of the tail's: nothing in them is missed
     tail = _bin_of(known.counts, TAIL) + 1
-    return KeepAlive((1 - MARGIN) * head * known.bin_s, (1 + MARGIN) * tail * known.bin_s)
+    return KeepAlive((1 - MARGIN) * head * known.bin_s, (1 + MARGIN) * tail * known.bin_s, known.burst_s)
 
 
 def variation(counts: tuple[int, ...]) -> float:

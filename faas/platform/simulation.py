@@ -17,6 +17,7 @@ from pathlib import Path
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, State
+from faas.platform.keepalive import IdleTimes
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
 from faas.preparation import Description, Origin, Preparation
@@ -51,19 +52,31 @@ class Outcome:
         return Outcome(*(getattr(self, name) + getattr(other, name) for name in fields))
 
 
-def simulate(description: Description, calls: Iterable[Call], *, start_s: float, until_s: float) -> Outcome:
-    """Replay `calls`, in the order of their times, up to `until_s`; each instance is ready after `start_s`."""
+def simulate(
+    description: Description,
+    calls: Iterable[Call],
+    *,
+    start_s: float,
+    until_s: float,
+    unseen: IdleTimes | None = None,
+) -> Outcome:
+    """Replay `calls`, in the order of their times, up to `until_s`; each instance is ready after `start_s`.
+
+    `unseen` is what a histogram of idle times begins with, where it is not to have the usual bins.
+    """
     clock = _JumpingClock()
+    habit = Habit(unseen) if description.keep_alive == "histogram" else None
     with asyncio.Runner(loop_factory=lambda: _JumpingLoop(clock)) as runner:
-        return runner.run(_replay(description, calls, start_s, until_s))
+        return runner.run(_replay(description, calls, habit, start_s=start_s, until_s=until_s))
 
 
-async def _replay(description: Description, calls: Iterable[Call], start_s: float, until_s: float) -> Outcome:
+async def _replay(
+    description: Description, calls: Iterable[Call], habit: Habit | None, *, start_s: float, until_s: float
+) -> Outcome:
     time = asyncio.get_running_loop().time
     launcher = _Launcher(start_s, time)
     origin = Origin(python="", sources={}, distributions={})
     preparation = Preparation(description=description, origin=origin, siblings=(description.name,), imports=())
-    habit = Habit() if description.keep_alive == "histogram" else None
     log = LogFile(Path(os.devnull), description.name)  # what never fails writes none
     loop = ScalingLoop(preparation, launcher, log, on_imported=lambda _: None, habit=habit, clock=time)
     running = asyncio.ensure_future(loop.run())

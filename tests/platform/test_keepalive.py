@@ -24,6 +24,16 @@ def test_gaps_within_a_burst_are_no_idle_times_and_hide_no_pause():
     assert kept == plan(known(*[605] * 20))
 
 
+def test_what_is_a_burst_may_be_another_time():
+    times = known(0.5, 2, 3, burst_s=1.0, bin_s=1.0)
+    assert times.num_within == 2
+    kept = plan(times)
+    assert kept.burst_s == 1.0
+    assert kept.wants_warm(0.9)
+    assert not kept.wants_warm(1.1)
+    assert kept.next_change_s(0.5) == 1.0
+
+
 def test_without_a_pattern_it_is_kept_for_the_whole_range():
     assert plan(IdleTimes()) == KeepAlive(0.0, 4 * 3600)
     assert plan(known(120)) == KeepAlive(0.0, 4 * 3600)
