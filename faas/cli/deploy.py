@@ -65,11 +65,14 @@ def command(
         return 0
     if where.local:
         _refuse_beside(
-            "local", {"targets", "local", "traffic", "tag", "as_json", *_OF_CLUSTER}, "which is for clusters"
+            "local",
+            {"targets", "local", "traffic", "tag", "canary", "watch", "as_json", *_OF_CLUSTER},
+            "which is for clusters",
         )
         from faas.cli import deploy_local  # only one of the two is needed
 
-        return deploy_local.run(targets, traffic=traffic, tag=tag, as_json=as_json)
+        wishes = deploy_local.Wishes(traffic=traffic, tag=tag, canary=given["canary"], watch=given["watch"])
+        return deploy_local.run(targets, wishes, as_json=as_json)
     from faas.cli.cluster import deploying  # the Kubernetes client is for this alone
 
     return deploying.run(targets, where, deploying.Wishes(traffic=traffic, tag=tag, **given), as_json=as_json)

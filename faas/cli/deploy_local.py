@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,24 +11,52 @@ import msgspec
 from faas import errors
 from faas.cli import listing, progress
 from faas.cli.control import Control, record_here
-from faas.cli.failure import WORK_FAILED, Failure
+from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.platform.orders import Order, Outcome
 from faas.targets import Target
 
 
-def run(targets: tuple[str, ...], *, traffic: bool, tag: str | None, as_json: bool) -> int:
+@dataclass(frozen=True)
+class Wishes:
+    """What becomes of the calls: all to the new revision, none, or `canary` percent for a trial, which may be watched.
+
+    `tag` leads to the new revision by itself.
+    """
+
+    traffic: bool
+    tag: str | None
+    canary: int | None
+    watch: bool
+
+    def __post_init__(self) -> None:
+        if self.watch and self.canary is None:
+            raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
+        if self.canary is not None and not self.traffic:
+            raise Failure("--canary does not go with --no-traffic", "give one of them", CALL_WAS_WRONG)
+
+
+def run(targets: tuple[str, ...], wishes: Wishes, *, as_json: bool) -> int:
     """Deploy to this machine's platform. Returns the exit code."""
     control = Control(record_here())
     deployed: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
+    takes_all = wishes.traffic and wishes.canary is None
     for target in targets:
-        outcome = _deploy(control, Order(Target.of(target).text, traffic, tag))
+        outcome = _deploy(control, Order(Target.of(target).text, takes_all, wishes.tag))
         deployed += outcome.functions
         failures |= outcome.failures
+    if wishes.canary is not None:
+        from faas.cli import trial  # what judges a trial is for this alone
+
+        deployed = [trial.start(control, row["name"], wishes.canary) for row in deployed]
     listing.show(deployed, _COLUMNS, as_json=as_json, none="")
     for name, why in failures.items():
         click.echo(f"{click.style('error:', fg='red')} {name}: {why}", err=True)
-    return WORK_FAILED if failures else 0
+    code = WORK_FAILED if failures else 0
+    if wishes.watch:
+        on_trial = [row["name"] for row in deployed if len(row["traffic"]) > 1]
+        code = max([code, *(trial.watch(control, name, as_json=as_json) for name in on_trial)])
+    return code
 
 
 def _deploy(control: Control, order: Order) -> Outcome:

@@ -10,6 +10,8 @@ from faas.cli.control import Control
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.where import Where
 
+_ALL = 100
+
 
 @click.command()
 @click.argument("name")
@@ -21,7 +23,7 @@ from faas.cli.where import Where
     "--tag", "tags", multiple=True, metavar="TAG=REV", help="Reach a revision as /f/NAME@TAG/, or by its host."
 )
 @click.option("--untag", multiple=True, metavar="TAG", help="Take a tag away.")
-@click.option("--watch", is_flag=True, help="On a cluster: watch the trial under way, and promote it or take it back.")
+@click.option("--watch", is_flag=True, help="Watch the trial under way, and promote it or take it back.")
 @listing.option
 def command(
     name: str,
@@ -38,6 +40,9 @@ def command(
     to get calls is ready before, one that gets none any more answers those that it has.
     """
     percents = {revision: _percent(revision, share) for revision, share in _pairs("--to", shares).items()}
+    if percents and sum(percents.values()) != _ALL:
+        what = f"the shares of --to add up to {sum(percents.values())} percent"
+        raise Failure(what, f"have them add up to {_ALL}", CALL_WAS_WRONG)
     named = {**_pairs("--tag", tags), **dict.fromkeys(untag)}
     if where.is_cluster:
         from faas.cli.cluster import life  # the Kubernetes client is for this alone
@@ -46,13 +51,15 @@ def command(
             return life.watch(name, where, as_json=as_json)
         life.traffic(name, where, percents, named, as_json=as_json)
         return 0
-    if watch:
-        raise Failure("--watch is for clusters", "leave it out, or name one with --cluster", CALL_WAS_WRONG)
     path = f"/functions/{names.label(name)}"
     wanted = {"percents": percents, "tags": named}
     control = Control()
     changes = wanted["percents"] or wanted["tags"]
     found = control.post(f"{path}/traffic", wanted, timeout_s=None) if changes else control.get(path)
+    if watch:
+        from faas.cli import trial  # what judges it is for this alone
+
+        return trial.watch(control, names.label(name), as_json=as_json)
     revisions.show(found, as_json=as_json)
     return 0
 
@@ -72,7 +79,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 
 def _percent(revision: str, share: str) -> int:
     text = share.removesuffix("%")
-    if not text.isdecimal() or int(text) > 100:
+    if not text.isdecimal() or int(text) > _ALL:
         what = f"--to {revision}={share}: a share is a whole number from 0 to 100"
         raise Failure(what, "faas traffic --help", CALL_WAS_WRONG)
     return int(text)

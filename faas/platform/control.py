@@ -6,6 +6,7 @@
     GET    /functions/NAME/logs     JSON lines            POST   /deploy                    {"target", ...}, an `Order`
     GET    /instances               every instance        POST   /shutdown
     /functions/NAME/versions..., /v2/repository...        versions, see `versions_control`
+    /functions/NAME/counts                                what a trial is judged by, see `counted`
 
 `/deploy` answers with JSON lines: `{"step": text}` while it works, and in the end an `Outcome`.
 """
@@ -29,6 +30,7 @@ from faas.platform.gate import Gate
 from faas.platform.local_server import LocalServer
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
+from faas.platform.revisions import UnknownRevision
 
 LINES: Final = "application/x-ndjson"
 
@@ -201,7 +203,7 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 
 async def _failed(_: Request, error: Exception) -> Response:
-    statuses: dict[type[Exception], int] = {UnknownFunction: 404, _BadBody: 400}
+    statuses: dict[type[Exception], int] = {UnknownFunction: 404, UnknownRevision: 404, _BadBody: 400}
     return _problem(statuses.get(type(error), 409), str(error))
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from faas.address import Record, record_path
 from faas.clock import monotonic
 from faas.errors import FaasError, PlatformError, SettingError, TargetError
-from faas.platform import foresight, gate, home, limits, place_control, places, rows, versions_control
+from faas.platform import counted, foresight, gate, home, limits, place_control, places, rows, versions_control
 from faas.platform.activator import Activator
 from faas.platform.clients import ActivatorSettings
 from faas.platform.control import ControlServer
@@ -258,6 +258,7 @@ class Platform:
 
     def _more_control(self) -> list[Route]:
         routes = versions_control.routes(self._versioning, self._functions.get, lambda: self._functions)
+        routes.append(counted.route(self._functions.get))
         if self._sync is not None:
             routes += place_control.routes(str(self._sync.place), self._sync.seek, self._of_bundle)
         return routes
