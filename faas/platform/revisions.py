@@ -24,6 +24,10 @@ _STRIDE = 61
 _TAG = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
+class UnknownRevision(PlatformError):
+    """A function has no revision, or no tag, of that name."""
+
+
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """One revision: the `number`th of its function, deployed at `deployed_at` (Unix seconds).
 
@@ -130,7 +134,7 @@ def tag(found: Revisions, tags: Mapping[str, str | None]) -> Revisions:
                 raise PlatformError(f"tag {name!r}: use 1 to 32 small letters, digits and dashes, a letter first")
             after[name] = revision
         elif after.pop(name, None) is None:
-            raise PlatformError(f"{found.name} has no tag {name!r}; it has: {', '.join(sorted(after)) or 'none'}")
+            raise UnknownRevision(f"{found.name} has no tag {name!r}; it has: {', '.join(sorted(after)) or 'none'}")
     return msgspec.structs.replace(found, tags=after)
 
 
@@ -161,7 +165,7 @@ def resolve(found: Revisions, text: str) -> str:
     """Return the id of the revision that a user names: by id or its beginning, by number, by tag, or as `latest`.
 
     Raises:
-        PlatformError: there is none, or several.
+        UnknownRevision: there is none, or several.
     """
     if text == LATEST and found.latest is not None:
         return found.latest.id
@@ -174,7 +178,7 @@ def resolve(found: Revisions, text: str) -> str:
     fault = f"several revisions begin with {text!r}" if meant else f"no revision {text!r}"
     near = "" if meant else names.suggestion(text, [*found.tags, LATEST])
     known = ", ".join(f"{one.id} ({one.number})" for one in found.deployments) or "none"
-    raise PlatformError(f"{found.name} has {fault}{near}; it has: {known}")
+    raise UnknownRevision(f"{found.name} has {fault}{near}; it has: {known}")
 
 
 def roll_back(found: Revisions, to: str | None = None) -> Revisions:

@@ -223,10 +223,16 @@ def test_logs_come_from_the_platform_elsewhere_and_a_local_deployment_does_not_g
     assert [s.path for s in here.seen] == ["/deploy"]
 
 
-def test_what_the_platform_refuses_is_told(faas: Faas, home: Path) -> None:
+@pytest.mark.parametrize(("status", "code"), [(409, 1), (404, 2)])
+def test_what_the_platform_refuses_is_told(faas: Faas, home: Path, status: int, code: int) -> None:
     async def answer(_: Seen) -> Response:
-        return refusal(409, "the shares add up to 90 percent; they must to 100")
+        return refusal(status, "embed has no revision '9'; it has: 5f3a (1)")
 
     with controlled(home, answer):
-        outcome = faas("traffic", "embed", "--to", "1=90")
-    assert (outcome.code, "add up to 90" in outcome.err) == (1, True)
+        outcome = faas("promote", "embed", "9")
+    assert (outcome.code, "it has: 5f3a (1)" in outcome.err) == (code, True)
+
+
+def test_shares_that_are_not_all_of_the_calls_are_refused(faas: Faas, home: Path) -> None:
+    outcome = faas("traffic", "embed", "--to", "1=50", "--to", "2=40")
+    assert (outcome.code, "add up to 90 percent" in outcome.err) == (2, True)
