@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from faas.clock import Clock, monotonic
 from faas.engine import refusals
+from faas.engine.around import Around
 from faas.engine.clock_cache import ClockCache, Key
 from faas.engine.deadlines import Deadlines
 from faas.engine.digests import Digests
@@ -36,7 +37,7 @@ class Computation:
         self.task: asyncio.Task[None] | None = None
 
 
-class Cached:
+class Cached(Around):
     """See `Engine` for the contract. Notes `cache` on each call: "hit" where its answer cost no computation of its own.
 
     Only answers are kept: an error goes to all who wait for it, and the next call computes again. The engine within
@@ -52,7 +53,7 @@ class Cached:
         self, inner: Engine, cache: ClockCache[Computation], scope: tuple[str, ...], *, clock: Clock = monotonic
     ) -> None:
         self.within = (inner,)
-        self._inner = inner
+        super().__init__(inner)
         self._cache = cache
         self._scope: Hashable = scope
         self._digests = Digests(*scope)
@@ -61,20 +62,6 @@ class Cached:
         self._computation_of: dict[Call, Computation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
-
-    @property
-    def num_queued(self) -> int:
-        """Calls that wait to be computed; those who wait for another's answer do not count."""
-        return self._inner.num_queued
-
-    @property
-    def num_running(self) -> int:
-        """Calls that are computed."""
-        return self._inner.num_running
-
-    async def start(self) -> None:
-        """See `Engine`."""
-        await self._inner.start()
 
     def submit(self, call: Call) -> None:
         """See `Engine`."""
@@ -104,24 +91,16 @@ class Cached:
             computation.callers.append(call)
             self._computation_of[call] = computation
 
-    async def answer(self, call: Call) -> Any:
-        """See `Engine`."""
-        self.submit(call)
-        try:
-            return await call.result()
-        finally:
-            call.leave()
-
     async def drain(self, grace_s: float) -> None:
         """See `Engine`."""
         self._ending = True
-        await self._inner.drain(grace_s)
+        await super().drain(grace_s)
         await self._handed_over()
 
     async def close(self) -> None:
         """See `Engine`."""
         self._ending = True
-        await self._inner.close()
+        await super().close()
         await self._handed_over()
         self._deadlines.close()
         self._cache.drop(self._scope)

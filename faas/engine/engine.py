@@ -50,7 +50,11 @@ class Engine(Protocol):
             Refused: as `submit` does.
             BaseException: whatever the call failed with.
         """
-        ...
+        self.submit(call)
+        try:
+            return await call.result()
+        finally:
+            call.leave()
 
     @property
     def num_queued(self) -> int:

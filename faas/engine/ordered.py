@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from faas.clock import Clock, monotonic
 from faas.engine import refusals
+from faas.engine.around import Around
 from faas.engine.deadlines import Deadlines
 from faas.engine.engine import Engine
 from faas.engine.relay import Relay
@@ -16,31 +16,17 @@ from faas.messages import Call
 _NOT_COMPUTED = (Refused, DeadlineExceeded, CallerGone)
 
 
-class Ordered:
+class Ordered(Around):
     """See `Engine` for the contract. An answer, or an error of the handler, waits until all before it are there.
 
     A call that is not computed (refused, left, out of time) says so at once, and nobody waits for it.
     """
 
     def __init__(self, inner: Engine, *, clock: Clock = monotonic) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._clock = clock
         self._line: deque[Relay] = deque()
         self._deadlines = Deadlines(clock, self._expire)  # of those who have an answer that is held back
-
-    @property
-    def num_queued(self) -> int:
-        """Calls that wait to be computed."""
-        return self._inner.num_queued
-
-    @property
-    def num_running(self) -> int:
-        """Calls that are being computed."""
-        return self._inner.num_running
-
-    async def start(self) -> None:
-        """See `Engine`."""
-        await self._inner.start()
 
     def submit(self, call: Call) -> None:
         """See `Engine`."""
@@ -56,21 +42,9 @@ class Ordered:
         call.queued_at = relay.queued_at
         call.on_leave = lambda _: self._left(relay)
 
-    async def answer(self, call: Call) -> Any:
-        """See `Engine`."""
-        self.submit(call)
-        try:
-            return await call.result()
-        finally:
-            call.leave()
-
-    async def drain(self, grace_s: float) -> None:
-        """See `Engine`."""
-        await self._inner.drain(grace_s)
-
     async def close(self) -> None:
         """See `Engine`."""
-        await self._inner.close()
+        await super().close()
         self._deadlines.close()
 
     def _ended(self, relay: Relay) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-from typing import Any, Final
+from typing import Final
 
 from faas.clock import Clock, monotonic
 from faas.engine import refusals
+from faas.engine.around import Around
 from faas.engine.deadlines import Deadlines
 from faas.engine.engine import Engine
 from faas.engine.quiet import Quiet
@@ -20,7 +21,7 @@ from faas.messages import Call, Turn
 _TICK_S: Final = 0.001
 
 
-class Sequenced:
+class Sequenced(Around):
     """See `Engine` for the contract. The calls of a sequence reach the engine within one at a time.
 
     The handler sees `Context.sequence` with the slot. A call without a turn is a sequence of its own. At most
@@ -31,7 +32,7 @@ class Sequenced:
     def __init__(
         self, inner: Engine, sequences: Sequences[Relay], max_waiting: int, *, clock: Clock = monotonic
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._sequences = sequences
         self._max_waiting = max_waiting
         self._clock = clock
@@ -45,16 +46,7 @@ class Sequenced:
     @property
     def num_queued(self) -> int:
         """Calls that wait for their turn, for a slot, or to be computed."""
-        return self._sequences.num_waiting + self._inner.num_queued
-
-    @property
-    def num_running(self) -> int:
-        """Calls that are being computed."""
-        return self._inner.num_running
-
-    async def start(self) -> None:
-        """See `Engine`."""
-        await self._inner.start()
+        return self._sequences.num_waiting + super().num_queued
 
     def submit(self, call: Call) -> None:
         """See `Engine`."""
@@ -80,14 +72,6 @@ class Sequenced:
         self._deadlines.add(call)
         self._follow(change)
 
-    async def answer(self, call: Call) -> Any:
-        """See `Engine`."""
-        self.submit(call)
-        try:
-            return await call.result()
-        finally:
-            call.leave()
-
     async def drain(self, grace_s: float) -> None:
         """See `Engine`."""
         self._ending = True
@@ -96,12 +80,12 @@ class Sequenced:
         if not await self._quiet.within(grace_s):
             for relay in list(self._relays.values()):
                 relay.fail(refusals.stopped())
-        await self._inner.drain(max(0.0, grace_s - (self._clock() - began)))
+        await super().drain(max(0.0, grace_s - (self._clock() - began)))
 
     async def close(self) -> None:
         """See `Engine`."""
         await self.drain(0)
-        await self._inner.close()
+        await super().close()
         self._deadlines.close()
         if self._timer is not None:
             self._timer.cancel()

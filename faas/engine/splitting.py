@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from faas.engine import rows
+from faas.engine.around import Around
 from faas.engine.engine import Engine
 from faas.engine.relay import Relay
 from faas.engine.rows import Rows
@@ -13,7 +13,7 @@ from faas.errors import BadInput
 from faas.messages import Call
 
 
-class Splitting:
+class Splitting(Around):
     """See `Engine` for the contract. An item of more rows than `most()` is computed in parts, and they are joined.
 
     Where one part fails, the item does. `room(call)` is how many rows may wait at all where it belongs. `submit` raises
@@ -21,24 +21,10 @@ class Splitting:
     """
 
     def __init__(self, inner: Engine, form: Rows, most: Callable[[], int], room: Callable[[Call], float]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._form = form
         self._most = most
         self._room = room
-
-    @property
-    def num_queued(self) -> int:
-        """Calls, or parts of them, that wait."""
-        return self._inner.num_queued
-
-    @property
-    def num_running(self) -> int:
-        """Calls, or parts of them, that are being computed."""
-        return self._inner.num_running
-
-    async def start(self) -> None:
-        """See `Engine`."""
-        await self._inner.start()
 
     def submit(self, call: Call) -> None:
         """See `Engine`."""
@@ -56,22 +42,6 @@ class Splitting:
             self._inner.submit(call)
         else:
             _Parted(call, most).submit(self._inner)
-
-    async def answer(self, call: Call) -> Any:
-        """See `Engine`."""
-        self.submit(call)
-        try:
-            return await call.result()
-        finally:
-            call.leave()
-
-    async def drain(self, grace_s: float) -> None:
-        """See `Engine`."""
-        await self._inner.drain(grace_s)
-
-    async def close(self) -> None:
-        """See `Engine`."""
-        await self._inner.close()
 
 
 class _Parted:

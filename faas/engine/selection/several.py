@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from faas.engine.engine import Engine
 from faas.messages import Call
@@ -27,7 +26,7 @@ class Counts:
         self.defaults: dict[str, int] = {}
 
 
-class Several:
+class Several(Engine):
     """Engines of variants, each of which takes some of the calls."""
 
     def __init__(self, candidates: Sequence[Candidate], counts: Counts) -> None:
@@ -48,18 +47,6 @@ class Several:
     async def start(self) -> None:
         """See `Engine`."""
         await asyncio.gather(*(candidate.engine.start() for candidate in self.candidates))
-
-    def submit(self, call: Call) -> None:
-        """See `Engine`."""
-        raise NotImplementedError
-
-    async def answer(self, call: Call) -> Any:
-        """See `Engine`."""
-        self.submit(call)
-        try:
-            return await call.result()
-        finally:
-            call.leave()
 
     async def drain(self, grace_s: float) -> None:
         """See `Engine`."""
