@@ -46,7 +46,7 @@ class Shape:
 class Report:
     """What one batch took.
 
-    `queued_s` is the sum over its items. `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time
+    `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time
     there (0.0 on the event loop, where it would be others' too). `runs` are size and seconds of each run that went
     well (streams count as one); `num_runs` counts those that raised as well. `exhausted_at` is the size of the smallest
     run that ran out of memory, 0 where none did. `pending` are the outcomes that still have to be handed to their
@@ -54,7 +54,6 @@ class Report:
     """
 
     num_items: int
-    queued_s: float
     exec_s: float = 0.0
     cpu_s: float = 0.0
     num_runs: int = 0

@@ -7,7 +7,6 @@ moment comes that the policy named.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from faas.engine import edf, fixed, refusals
 from faas.engine.admission import Admission
 from faas.engine.alarm import Alarm
 from faas.engine.batch import Report
-from faas.engine.deadlines import Deadlines
+from faas.engine.deadlines import Deadlines, deadline
 from faas.engine.executor import Executor
 from faas.engine.latency_model import LatencyModel
 from faas.engine.levels import Levels
@@ -58,7 +57,8 @@ class Batcher:
         observer: Observer | None = None,
     ) -> None:
         self._slo_s = rules.slo_s
-        self._places = tuple(Place(executor, self._granted) for executor in executors)
+        self._due = deadline if rules.slo_s == math.inf else self._promised
+        self._places = tuple(Place(executor, self._granted, self._ended) for executor in executors)
         self._clock = clock
         self._observer = observer
         self._queue = CallQueue(self._due, levels=levels, order=self._due if rules.slo_s < math.inf else by_arrival)
@@ -66,6 +66,8 @@ class Batcher:
         self._admission = Admission(self._queue, self._places, max_queue, self._strategy)
         self._deadlines = Deadlines(clock, self._expire)
         self._watches = self._watched(rules)
+        # Where batches hold one, and all that counts is who came first, there is nothing to decide about a lone call.
+        self._is_plain = rules.max_batch_size == 1 and rules.slo_s == math.inf and self._queue.levels.are_plain
         self._num_busy = 0
         self._woken = False
         self._gathering = False
@@ -104,6 +106,10 @@ class Batcher:
 
     def submit(self, call: Call) -> None:
         """See `Engine`."""
+        place = self._spare(call)
+        if place is not None:
+            place.executor.start(place.calls, place.ended)
+            return
         if self._strategy.ending:
             raise refusals.stopping()
         if call.done:
@@ -123,7 +129,11 @@ class Batcher:
 
     async def answer(self, call: Call) -> Any:
         """See `Engine`."""
-        self.submit(call)
+        place = self._spare(call)
+        if place is None:
+            self.submit(call)
+        else:
+            await place.executor.run(place.calls, place.ended)
         try:
             return await call.result()
         finally:
@@ -149,7 +159,7 @@ class Batcher:
         if any(ending):
             await self._quiet.within(STOPPING_S)
 
-    def _due(self, call: Call) -> float:
+    def _promised(self, call: Call) -> float:
         return min(call.context.deadline, call.queued_at + self._slo_s)
 
     def _watched(self, rules: Rules) -> tuple[Deadlines, ...]:
@@ -164,6 +174,23 @@ class Batcher:
     def _unwatch(self, call: Call) -> None:
         for watch in self._watches:
             watch.remove(call)
+
+    def _spare(self, call: Call) -> Place | None:
+        """Return the place that a call can have at once, with the call in it, where nothing has to be decided."""
+        if not self._is_plain or self._queue.num_calls or self._strategy.ending or call.done:
+            return None
+        now = self._clock()
+        if now >= call.context.deadline:
+            return None
+        for place in self._places:
+            if place.is_open and place.executor.lease.take():
+                call.queued_at = call.picked_at = place.since = now
+                call.on_leave = self._dropped
+                self._deadlines.add(call)
+                place.calls.append(call)
+                self._num_busy += 1
+                return place
+        return None
 
     def _wake(self) -> None:
         """Decide after what else arrives in this turn of the loop has arrived."""
@@ -211,8 +238,8 @@ class Batcher:
             return
         self._alarm.set(None)
         place.since = now
-        place.executor.start(place.calls, functools.partial(self._ended, place))
         self._num_busy += 1
+        place.executor.start(place.calls, place.ended)
 
     def _turn(self, asked_at: float) -> float:
         """Say when it should be the turn of this engine. Those who cannot be in time are told, for a place is free."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
+import operator
 from collections.abc import Callable
 from typing import Final
 
@@ -15,8 +16,8 @@ _SLACK: Final = 64
 _TICK_S: Final = 0.001
 
 
-def _deadline(call: Call) -> float:
-    return call.context.deadline
+deadline: Final[Callable[[Call], float]] = operator.attrgetter("context.deadline")
+"""The moment by which the answer to a call must be there."""
 
 
 class Deadlines:
@@ -26,7 +27,7 @@ class Deadlines:
     """
 
     def __init__(
-        self, clock: Clock, expire: Callable[[Call], None], *, moment: Callable[[Call], float] = _deadline
+        self, clock: Clock, expire: Callable[[Call], None], *, moment: Callable[[Call], float] = deadline
     ) -> None:
         self._clock = clock
         self._expire = expire

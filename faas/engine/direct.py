@@ -8,7 +8,7 @@ from typing import Any, Final
 from faas.clock import Clock, monotonic
 from faas.engine import refusals
 from faas.engine.batch import Batch, Report, Shape
-from faas.engine.deadlines import Deadlines
+from faas.engine.deadlines import Deadlines, deadline
 from faas.engine.gradients import set_gradients
 from faas.engine.hands import LoopHands
 from faas.engine.outcomes import Raised, as_raised, end, presentable
@@ -32,7 +32,7 @@ class Direct:
         self._max_inputs = max_inputs
         self._max_queue = max_queue
         self._clock = clock
-        self._queue = CallQueue(lambda call: call.context.deadline)
+        self._queue = CallQueue(deadline)
         self._deadlines = Deadlines(clock, self._expire)
         self._running: dict[Call, asyncio.Task[Any]] = {}
         self._stopped: set[Call] = set()
@@ -127,7 +127,7 @@ class Direct:
             self._finished(call)
 
     async def _stream(self, call: Call) -> None:
-        report = Report(1, call.picked_at - call.queued_at)
+        report = Report(1)
         await Batch([call], Shape(isolate=False), LoopHands(self._work, report, self._clock)).run()
         for attempt in report.pending:
             self._end(call, attempt.values[0])
@@ -139,7 +139,8 @@ class Direct:
         if call in self._stopped:
             self._stopped.discard(call)
             task.uncancel()  # it was our own doing, and nothing that whoever awaits the task should see
-        self._fill()
+        if self._queue.num_calls:
+            self._fill()
         self._note_quiet()
 
     def _end(self, call: Call, value: Any) -> None:

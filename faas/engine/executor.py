@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from faas.clock import Clock
 from faas.engine.batch import Batch, Report, Shape
 from faas.engine.hands import LoopHands, ThreadHands
-from faas.engine.thread import Lease, ModelThread, hop
+from faas.engine.hop import hop
+from faas.engine.thread import Lease, ModelThread
 from faas.engine.work import Work
 from faas.messages import Call, num_items
 
@@ -30,6 +31,14 @@ class Executor(Protocol):
         """Run the batch; call `ended` on the loop, once, when the handler has really ended.
 
         `ended` is told of an error where the executor itself failed; calls may then be without an outcome.
+        """
+        ...
+
+    async def run(self, calls: list[Call], ended: Ended) -> None:
+        """Do as `start` does, for a batch whose only caller awaits this: in its own task where that can be.
+
+        Raises:
+            CancelledError: the caller was cancelled. The batch was, too, and has ended.
         """
         ...
 
@@ -59,7 +68,7 @@ class OnThread:
     def start(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
         loop = asyncio.get_running_loop()
-        report = _report(calls)
+        report = Report(num_items(calls))
         hands = ThreadHands(self._work, report, loop, self._clock)
         batch = Batch(calls, self._shape, hands)
 
@@ -76,7 +85,14 @@ class OnThread:
             ended(report, error)
 
         self._began_at = self._clock()
-        self._thread.post(job)
+        try:
+            self._thread.post(job)
+        except RuntimeError as error:  # it was closed
+            loop.call_soon(over, report, error)
+
+    async def run(self, calls: list[Call], ended: Ended) -> None:
+        """See `Executor`."""
+        self.start(calls, ended)
 
     def forgo(self) -> bool:
         """See `Executor`. A thread cannot be stopped; a generator on it looks for itself after each step."""
@@ -92,8 +108,9 @@ class OnLoop:
         self._work = work
         self._shape = shape
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._begun = False
+        self._num_stops = 0
 
     @property
     def fate(self) -> str:
@@ -102,11 +119,8 @@ class OnLoop:
 
     def start(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
-        report = _report(calls)
-        hands = LoopHands(self._work, report, self._clock)
-        batch = Batch(calls, self._shape, hands)
         self._begun = False
-        self._task = asyncio.get_running_loop().create_task(self._run(batch, report, ended))
+        self._task = asyncio.get_running_loop().create_task(self.run(calls, ended))
 
     def forgo(self) -> bool:
         """See `Executor`."""
@@ -114,21 +128,29 @@ class OnLoop:
             return False
         # A task that is cancelled before it has begun never runs, and would never say that it ended. Let it find that
         # nobody waits.
-        return self._task.cancel() if self._begun else True
+        if not self._begun:
+            return True
+        self._num_stops += 1
+        return self._task.cancel()
 
-    async def _run(self, batch: Batch, report: Report, ended: Ended) -> None:
+    async def run(self, calls: list[Call], ended: Ended) -> None:
+        """See `Executor`."""
+        report = Report(num_items(calls))
+        batch = Batch(calls, self._shape, LoopHands(self._work, report, self._clock))
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        self._begun, self._num_stops = True, 0
         error: BaseException | None = None
-        self._begun = True
         try:
             await batch.run()
         except BaseException as raised:
             error = raised
         self._task = None
+        for _ in range(self._num_stops):
+            task.uncancel()  # it was our own doing, and nothing that whoever awaits the task should see
         ended(report, error)
-
-
-def _report(calls: list[Call]) -> Report:
-    return Report(num_items(calls), sum(call.picked_at - call.queued_at for call in calls))
+        if isinstance(error, asyncio.CancelledError) and task.cancelling():
+            raise error
 
 
 def _complete(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from faas.clock import Clock
 from faas.engine.batch import EXHAUSTED, Report
+from faas.engine.hop import hop
 from faas.engine.outcomes import Attempt, advance, settle
-from faas.engine.thread import hop
 from faas.engine.work import Work
 from faas.errors import CallerGone
 from faas.messages import Call
@@ -123,11 +123,19 @@ class LoopHands:
         """See `Hands`."""
         if self.work.streams:
             return aiter(self.work.call(**arguments))
-        return await self._timed(self.work.call(**arguments))
+        began = self.clock()
+        try:
+            return await self.work.call(**arguments)
+        finally:
+            self.report.exec_s += self.clock() - began
 
     async def step(self, source: AsyncIterator[Any]) -> Any:
         """See `Hands`."""
-        return await self._timed(anext(source, EXHAUSTED))
+        began = self.clock()
+        try:
+            return await anext(source, EXHAUSTED)
+        finally:
+            self.report.exec_s += self.clock() - began
 
     async def close(self, source: Any) -> None:
         """See `Hands`."""
@@ -154,13 +162,6 @@ class LoopHands:
         """See `Hands`."""
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
-
-    async def _timed(self, awaitable: Any) -> Any:
-        began = self.clock()
-        try:
-            return await awaitable
-        finally:
-            self.report.exec_s += self.clock() - began
 
 
 class LoopGone(Exception):

@@ -24,6 +24,11 @@ class Levels:
         self._default = default or 1
         self._beyond = default or self.num_levels
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether there is one level, and it neither bounds what waits nor for how long."""
+        return self.num_levels == 1 and not self.bounded and not self.times_out
+
     @classmethod
     def of(cls, batching: Batching | None) -> Levels:
         """Return the levels of a batching; a single one without a bound where there is none."""

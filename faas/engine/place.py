@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
+from faas.engine.batch import Report
 from faas.engine.executor import Executor
 from faas.engine.thread import Turn
 from faas.messages import Call, num_items
 
 
 class Place:
-    """Where one batch at a time runs: `calls`, since `since`. An engine has one for each of its instances."""
+    """Where one batch at a time runs: `calls`, since `since`. An engine has one for each of its instances.
 
-    __slots__ = ("asked", "calls", "executor", "granted", "since")
+    The engine is told when the place may run something, and when what ran there has `ended`.
+    """
 
-    def __init__(self, executor: Executor, granted: Callable[[Place], None]) -> None:
+    __slots__ = ("asked", "calls", "ended", "executor", "granted", "since")
+
+    def __init__(
+        self,
+        executor: Executor,
+        granted: Callable[[Place], None],
+        ended: Callable[[Place, Report, BaseException | None], None],
+    ) -> None:
         self.executor = executor
         self.calls: list[Call] = []
         self.since = 0.0
         self.asked = False
-        self.granted = lambda: granted(self)
+        self.granted = functools.partial(granted, self)
+        self.ended = functools.partial(ended, self)
 
     @property
     def is_open(self) -> bool:

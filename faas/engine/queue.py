@@ -41,9 +41,9 @@ class CallQueue:
         self._num_items_at = [0] * (self.levels.num_levels + 1)  # only where levels are bounded
         self._number_of: dict[Call, int] = {}  # only of calls that may become late
         self._moved: set[int] = set()
-        # None: a call that held the figure has gone, and it is worked out again when somebody asks.
-        self._oldest_at: float | None = math.inf
-        self._earliest_due: float | None = math.inf
+        # None: since somebody asked, a call that may have held the figure has gone. Most rules never ask.
+        self._oldest_at: float | None = None
+        self._earliest_due: float | None = None
 
     def due(self, call: Call) -> float:
         """Return by when the answer to a call must be there."""
@@ -180,4 +180,4 @@ class CallQueue:
             self._num_items_at[self.levels.of_call(call)] -= call.num_rows
         if self.levels.times_out:
             self._number_of.pop(call, None)
-        self._oldest_at = self._earliest_due = None if self._num else math.inf
+        self._oldest_at = self._earliest_due = None

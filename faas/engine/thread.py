@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from faas.clock import Clock, monotonic
 from faas.engine import edf
-from faas.engine.outcomes import presentable
+from faas.engine.hop import promised
 
 _T = TypeVar("_T")
 Turn = Callable[[float], float]
@@ -47,6 +47,12 @@ class Lease:
         else:
             self._held = True
             granted()
+
+    def take(self) -> bool:
+        """Take the right if it is free. Returns whether it was."""
+        was_free = not self._held
+        self._held = True
+        return was_free
 
     def withdraw(self, granted: Callable[[], None]) -> bool:
         """Ask no longer. False if the request was not waiting."""
@@ -151,24 +157,7 @@ class ModelThread:
         Raises:
             BaseException: what the function raised.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[_T] = loop.create_future()
-
-        def settle(value: Any, error: BaseException | None) -> None:
-            self.lease.release()
-            if future.cancelled():
-                return
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(error)
-
-        def job() -> None:
-            try:
-                value, error = function(*args), None
-            except BaseException as raised:
-                value, error = None, presentable(raised)
-            hop(loop, settle, value, error)
+        job, future = promised(function, *args, ended=self.lease.release)
 
         def granted() -> None:
             if future.cancelled():
@@ -177,7 +166,8 @@ class ModelThread:
             try:
                 self.post(job)
             except RuntimeError as error:
-                settle(None, error)
+                self.lease.release()
+                future.set_exception(error)
 
         self.lease.request(granted)
         return await future
@@ -212,12 +202,3 @@ class ModelThread:
 def _join(thread: threading.Thread, wait_s: float) -> bool:
     thread.join(wait_s)
     return not thread.is_alive()
-
-
-def hop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any) -> bool:
-    """Call back on the loop from another thread. False if the loop is gone, and with it everybody who waits."""
-    try:
-        loop.call_soon_threadsafe(callback, *args)
-    except RuntimeError:
-        return False
-    return True

@@ -30,7 +30,7 @@ class Door:
                 self.latency.observe(size, (size + 5) / 1000)
         rules = Rules(64, 0.0, "now", SLO_S)
         executor: Any = None
-        self.place = Place(executor, lambda place: None)
+        self.place = Place(executor, lambda place: None, lambda place, report, error: None)
         self.queue = CallQueue(self._due, levels=Levels([QueuePolicy()] * num_levels), order=self._due)
         self.admission = Admission(self.queue, [self.place], max_queue, Strategy(self.queue, rules, None, self.latency))
 

@@ -61,7 +61,7 @@ def test_what_a_call_and_a_batch_leave_behind():
     metrics.answered(call, 10.0, 10.4)
     metrics.answered(call, 10.0, 10.6)
     metrics.failed(429, 10.0, 10.1)
-    metrics.batch_done(Report(3, 0.0, cpu_s=0.25, runs=[(3, 0.1), (1, 0.1)]))
+    metrics.batch_done(Report(3, cpu_s=0.25, runs=[(3, 0.1), (1, 0.1)]))
     metrics.queue_depth = lambda: 4
     metrics.num_inflight = 6
     metrics.snapshot_bytes = 4096
