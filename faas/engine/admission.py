@@ -23,6 +23,7 @@ class Admission:
         self._max_queue = max_queue
         self._strategy = strategy
         self._latest_due = -math.inf
+        self._refused_at = -math.inf
 
     def check(self, call: Call, num_busy: int, now: float) -> None:
         """Let a call in, with `num_busy` places running something.
@@ -50,13 +51,19 @@ class Admission:
             if takes_s > due - now and (due < self._latest_due or self._queue.levels.num_levels > 1):
                 takes_s = self._answered_in_s(self._queue.num_before(call), call, promise, now)
             if takes_s > due - now:
+                self._note_refused(call, now)
                 raise self._unmeetable(call, takes_s, now)
         self._latest_due = max(self._latest_due, due)
+
+    def hopeless_at(self, num_busy: int, now: float) -> float:
+        """Return when the next call is to be given up, with `num_busy` places running something and none free."""
+        return self._strategy.hopeless_at(is_busy=num_busy > 0, fills=self._is_pressed(now))
 
     def refusal(self, call: Call, now: float) -> FaasError:
         """Return what a call gets that has left the queue and is not computed, since it would be too late."""
         if now >= call.context.deadline:
             return refusals.expired(call, now)
+        self._note_refused(call, now)
         if now >= self._queue.due(call):
             return refusals.promise_missed(call, now, self.clears_in_s(now))
         return self._unmeetable(call, self._batch_s(call), now)
@@ -77,7 +84,26 @@ class Admission:
         return self._free_in_s(now) + edf.backlog_s(num_rows, limits.target, limits.seconds)
 
     def _answered_in_s(self, num_ahead: int, call: Call, promise: Promise, now: float) -> float:
-        return self._free_in_s(now) + promise.answered_in_s(num_ahead // len(self._places), call.num_rows)
+        """Return the seconds until the answer to a call behind `num_ahead` rows.
+
+        Under pressure it may still be part of the next batch if that, with all who are ahead, is in time for the first
+        of them: it grows then.
+        """
+        free_s, ahead, fills = self._free_in_s(now), num_ahead // len(self._places), self._is_pressed(now)
+        if fills and ahead:
+            together_s = free_s + promise.together_s(max(ahead + call.num_rows, promise.target))
+            if together_s <= min(self._queue.head_due, self._queue.due(call)) - now:
+                return together_s
+        return free_s + promise.answered_in_s(ahead, call.num_rows, fills=fills)
+
+    def _is_pressed(self, now: float) -> bool:
+        """Whether the promise to somebody was not kept a batch's time ago or less: batches will be full."""
+        return now - self._refused_at < self._strategy.rules.slo_s / 2.0
+
+    def _note_refused(self, call: Call, now: float) -> None:
+        """Take in that a call is refused; its own limit says nothing of the load."""
+        if self._queue.due(call) < call.context.deadline:
+            self._refused_at = now
 
     def _batch_s(self, call: Call) -> float:
         """Return the seconds of the batch that a call would have been part of, at the head of what waits."""

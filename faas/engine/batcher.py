@@ -19,6 +19,7 @@ from faas.engine.alarm import Alarm
 from faas.engine.batch import Report
 from faas.engine.deadlines import Deadlines, deadline
 from faas.engine.executor import Executor
+from faas.engine.last_moment import LastMoment
 from faas.engine.latency_model import LatencyModel
 from faas.engine.levels import Levels
 from faas.engine.line import Line
@@ -40,7 +41,7 @@ class Batcher:
 
     `slo_s` is a promise of the function, the call's deadline a limit set by or for its caller. With a promise calls
     leave in the order of their deadlines, as `in_time` has it, and `latency` is then what is known of batches. An item
-    that cannot be in time any more is refused while it waits, or at once where that is foreseen; one that has begun is
+    that cannot be in time any more is refused at that moment, or at once where that is foreseen; one that has begun is
     finished, however late. While nothing is in hand nobody is refused, so there is progress whatever was promised.
     """
 
@@ -72,6 +73,7 @@ class Batcher:
         self._woken = False
         self._gathering = False
         self._alarm = Alarm(clock, self._consider)
+        self._last_moment = LastMoment(clock, self._hopeless_at, self._give_up)
         self._quiet = Quiet()
 
     @property
@@ -126,6 +128,8 @@ class Batcher:
         for watch in self._watches:
             watch.add(call)
         self._wake()
+        if self._strategy.promise is not None:
+            self._last_moment.look()
 
     async def answer(self, call: Call) -> Any:
         """See `Engine`."""
@@ -151,6 +155,7 @@ class Batcher:
         """See `Engine`."""
         await self.drain(0)
         self._alarm.set(None)
+        self._last_moment.close()
         for watch in (self._deadlines, *self._watches):
             watch.close()
         for place in self._places:
@@ -208,6 +213,8 @@ class Batcher:
         for place in self._places:
             if place.is_open and len(self._queue):
                 place.ask(turn)
+        if turn is not None:
+            self._last_moment.look()
 
     def _granted(self, place: Place) -> None:
         place.asked = False
@@ -252,6 +259,12 @@ class Batcher:
         except Exception as error:
             self._crashed(error)
         return edf.turn(planned, asked_at)
+
+    def _hopeless_at(self) -> float:
+        """Return when the next call is to be given up though nothing is free; where something is, the rule decides."""
+        if any(place.is_open for place in self._places):
+            return math.inf
+        return self._admission.hopeless_at(self._num_busy, self._clock())
 
     def _give_up(self, now: float) -> None:
         """Refuse the next call, since its answer would come too late."""

@@ -9,6 +9,7 @@ that has to start soonest goes first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -68,6 +69,13 @@ def choose(head: Head, size_waiting: int, limits: Limits, now: float) -> Batch |
         size = largest(size, most, lambda more: seconds(more) <= left_s)
         takes_s = seconds(size)
     return Batch(size, head.due - takes_s)
+
+
+def hopeless_at(head: Head, size_waiting: int, limits: Limits) -> float:
+    """Return the moment from which `choose` gives the head up, if nobody comes or goes until then."""
+    if size_waiting > head.size:
+        return head.due - limits.seconds(aim(head.size, size_waiting, limits))
+    return math.inf if head.spared else head.due
 
 
 def aim(head_size: int, size_waiting: int, limits: Limits) -> int:

@@ -6,12 +6,17 @@ is at stake, is left to the rule that holds without a promise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from faas.engine import edf
 from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
+
+_WAY_SHARE: Final = 0.02
+_MOST_WAY_S: Final = 0.005
+"""Of a promised time that much, and no more than this, is kept for the way of a refusal to its caller."""
 
 
 class Item(Protocol):
@@ -82,13 +87,29 @@ class Promise:
             return edf.Limits(most, most, _no_time)
         return edf.Limits(latency.largest_within(self.slo_s / 2.0, most), most, latency.at_most)
 
-    def answered_in_s(self, size_ahead: int, size: int) -> float:
+    @property
+    def target(self) -> int:
+        """What batches are aimed at once sizes have been tried."""
+        return self.latency.largest_within(self.slo_s / 2.0, self.max_batch_size)
+
+    def together_s(self, size: int) -> float:
+        """Return the seconds of one batch of `size` rows; infinity where none may be as large."""
+        return self.latency.at_most(size) if size <= self.max_batch_size else math.inf
+
+    def answered_in_s(self, size_ahead: int, size: int, *, fills: bool) -> float:
         """Return the seconds in which `size` rows behind `size_ahead` others are answered, from when one can start.
 
-        Batches are taken to be as large as they can be in time, for a call is refused on this.
+        Batches are taken to be as large as they can be in time, for a call is refused on this. Where so many come that
+        the next one `fills`, they are as large as they are aimed at, and full: those at the head of the last one would
+        else be let in only to be given up.
         """
-        most = self.latency.largest_within(self.slo_s, self.max_batch_size)
-        return edf.backlog_s(size_ahead + size, most, self.latency.at_most)
+        rows, most_s = size_ahead + size, self.latency.at_most
+        if not fills:
+            return edf.backlog_s(rows, self.latency.largest_within(self.slo_s, self.max_batch_size), most_s)
+        target = self.target
+        if rows <= target or not size_ahead:
+            return most_s(max(rows, target))
+        return math.ceil(rows / target) * most_s(target)
 
 
 def plan(waiting: Waiting, promise: Promise, idle_since: float, now: float) -> edf.Batch | None:
@@ -96,10 +117,20 @@ def plan(waiting: Waiting, promise: Promise, idle_since: float, now: float) -> e
 
     `idle_since` is when the last batch of this queue ended.
     """
-    head = waiting.head
-    assert head is not None
-    first = edf.Head(waiting.head_due, head.num_rows, spared=head.queued_at >= idle_since)
-    return edf.choose(first, len(waiting), promise.limits(), now)
+    return edf.choose(_head(waiting, idle_since), len(waiting), promise.limits(), now)
+
+
+def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, *, fills: bool) -> float:
+    """Return the moment from which there is no use for the head of the queue, which is not empty, in waiting.
+
+    `plan` gives it up then or a little later. With so many behind it that its batch is full, or is said to fill up, it
+    has waited by then for as long as a batch of the size that is aimed at may take: who is not part of the next one is
+    told within the time of one.
+    """
+    moment = edf.hopeless_at(_head(waiting, idle_since), len(waiting), promise.limits())
+    if promise.latency.is_confident and len(waiting) >= (2 if fills else promise.target) > 1:
+        return min(moment, waiting.head_due - promise.slo_s / 2.0 - min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S))
+    return moment
 
 
 def decide(num_waiting: int, planned: edf.Batch | None, otherwise: Callable[[], Decision], now: float) -> Decision:
@@ -115,6 +146,12 @@ def decide(num_waiting: int, planned: edf.Batch | None, otherwise: Callable[[], 
     if not isinstance(decision, WaitUntil):
         return decision
     return Run(planned.size) if now >= planned.start_by else WaitUntil(min(decision.moment, planned.start_by))
+
+
+def _head(waiting: Waiting, idle_since: float) -> edf.Head:
+    head = waiting.head
+    assert head is not None
+    return edf.Head(waiting.head_due, head.num_rows, spared=head.queued_at >= idle_since)
 
 
 def _no_time(size: int) -> float:

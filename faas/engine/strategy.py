@@ -57,6 +57,18 @@ class Strategy:
         assert self.promise is not None
         return in_time.plan(self._queue, self.promise, self._callers.idle_since, now)
 
+    def hopeless_at(self, *, is_busy: bool, fills: bool) -> float:
+        """Return when the next call will have to be given up, whatever becomes free; infinity where nothing waits.
+
+        Nobody is spared who came while the engine was busy. `fills`: so many come that its batch will be full. For
+        engines with a promise.
+        """
+        assert self.promise is not None
+        if not len(self._queue):
+            return math.inf
+        idle_since = math.inf if is_busy else self._callers.idle_since
+        return in_time.hopeless_at(self._queue, self.promise, idle_since, fills=fills)
+
     def gathered(self) -> None:
         """Learn that what waits now is what came while more was waited for."""
         self._callers.gathered(len(self._queue), oldest_at=self._queue.oldest_at)

@@ -87,13 +87,44 @@ def test_rows_are_counted() -> None:
     door.come(num_rows=4)
 
 
+def test_once_somebody_was_refused_as_many_are_let_in_as_the_next_batch_takes() -> None:
+    door = Door()
+    door.run(5)
+    assert door.num_let_in() == pytest.approx(35, abs=1)
+    while door.queue.pop():
+        pass
+    door.run(15)
+    assert door.num_let_in() == pytest.approx(25, abs=1), "it grows while it is in time for the first of them"
+    while door.queue.pop():
+        pass
+    door.run(25)
+    assert door.num_let_in() == 0, "who waits for 30 ms behind it would be at the head of a full one"
+
+
+def test_who_is_given_up_is_one_who_was_refused() -> None:
+    door = Door()
+    door.run(25)
+    call = Call({}, Context("r"))
+    call.queued_at = NOW - SLO_S
+    door.admission.refusal(call, NOW)
+    assert door.num_let_in() == 0
+
+
+def test_a_limit_that_is_ones_own_says_nothing_of_the_load() -> None:
+    door = Door()
+    door.run(25)
+    with pytest.raises(DeadlineUnmeetable):
+        door.come(0.010)
+    assert door.num_let_in() == pytest.approx(15, abs=1)
+
+
 def test_only_those_who_leave_before_it_count_against_a_call() -> None:
     door = Door()
     door.run(5)
     door.num_let_in()
-    door.come(0.018)
+    door.come(0.036)  # 10 ms and a full batch, at whose head it is; behind the others it would be another one
     with pytest.raises(DeadlineUnmeetable):
-        door.come(0.016)
+        door.come(0.034)
     levels = Door(num_levels=2)
     levels.run(5)
     assert levels.num_let_in(priority=2) > 20

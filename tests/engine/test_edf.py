@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faas.engine import edf
@@ -72,6 +72,14 @@ def test_rows_count_and_a_head_larger_than_the_aim_runs_whole() -> None:
     assert size_of(due_in(40, size=40), 40) == 40, "alone it runs whatever it takes"
 
 
+def test_the_moment_from_which_a_head_is_hopeless_is_that_from_which_it_is_given_up() -> None:
+    assert edf.hopeless_at(due_in(50), 20, LIMITS) == pytest.approx(NOW + 0.025)
+    assert edf.hopeless_at(due_in(50), 300, LIMITS) == pytest.approx(NOW + 0.025)
+    assert edf.hopeless_at(due_in(50), 7, LIMITS) == pytest.approx(NOW + 0.038)
+    assert edf.hopeless_at(due_in(50), 1, LIMITS) == NOW + 0.050
+    assert edf.hopeless_at(due_in(50, spared=True), 1, LIMITS) == math.inf
+
+
 def test_while_nothing_is_known_of_times_only_what_is_late_is_given_up() -> None:
     unknown = Limits(4, 4, lambda size: 0.0)
     assert size_of(due_in(0.001), 300, unknown) == 4
@@ -133,3 +141,15 @@ def test_whatever_runs_is_in_time_or_said_to_be_late(
     else:
         assert NOW + line(batch.size) <= NOW + left_s + 1e-9
         assert batch.size >= min(size + behind, target)
+
+
+@given(st.floats(-0.1, 0.1), st.integers(1, 30), st.integers(0, 60), st.booleans())
+def test_before_the_hopeless_moment_something_runs_and_after_it_the_head_is_given_up(
+    after_s: float, size: int, behind: int, spared: bool
+) -> None:
+    head = Head(NOW, size, spared)
+    moment = edf.hopeless_at(head, size + behind, LIMITS)
+    assume(abs(after_s) > 1e-6)
+    now = moment + after_s if moment < math.inf else NOW + after_s
+    chosen = edf.choose(head, size + behind, LIMITS, now)
+    assert (chosen is None) == (after_s > 0.0 and moment < math.inf)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+
+import pytest
 
 from faas.engine import edf, in_time
 from faas.engine.edf import Batch
@@ -77,9 +80,43 @@ def test_rows_of_the_head_are_counted() -> None:
 
 
 def test_the_answer_to_one_more_comes_after_those_ahead_in_batches_as_large_as_can_be_in_time() -> None:
-    assert promise().answered_in_s(0, 1) == 0.006
-    assert promise().answered_in_s(44, 1) == 0.050
-    assert promise().answered_in_s(45, 1) == 0.050 + 0.006
+    assert promise().answered_in_s(0, 1, fills=False) == 0.006
+    assert promise().answered_in_s(44, 1, fills=False) == 0.050
+    assert promise().answered_in_s(45, 1, fills=False) == 0.050 + 0.006
+
+
+def test_where_batches_fill_they_are_of_the_size_that_is_aimed_at() -> None:
+    assert promise().answered_in_s(0, 1, fills=True) == 0.025
+    assert promise().answered_in_s(20, 1, fills=True) == 2 * 0.025
+    assert promise().answered_in_s(40, 20, fills=True) == 3 * 0.025
+    assert promise().answered_in_s(0, 30, fills=True) == 0.035, "rows that nobody is ahead of run whole"
+
+
+def test_what_may_run_together_takes_one_batch() -> None:
+    assert promise().together_s(64) == 0.069
+    assert promise().together_s(65) == math.inf
+
+
+def hopeless_in_ms(num: int, made: Promise, idle_since: float = 0.0, *, fills: bool = False) -> float:
+    return round((in_time.hopeless_at(Queue(num), made, idle_since, fills=fills) - NOW) * 1000, 6)
+
+
+def test_the_head_is_hopeless_once_those_with_it_would_make_it_late() -> None:
+    assert hopeless_in_ms(20, promise()) == 24, "a millisecond is kept for the way to the caller"
+    assert hopeless_in_ms(3, promise()) == 42
+    assert hopeless_in_ms(20, promise(is_confident=False)) == 50
+    assert hopeless_in_ms(1, promise()) == math.inf, "it is spared, and alone"
+    assert hopeless_in_ms(1, promise(), NOW + 0.001) == 50
+
+
+def test_one_that_will_be_full_counts_as_full() -> None:
+    assert hopeless_in_ms(3, promise(), fills=True) == 24
+    assert hopeless_in_ms(1, promise(), NOW + 0.001, fills=True) == 50, "alone it would be run"
+
+
+def test_who_waited_for_half_of_a_long_promise_is_told_five_milliseconds_before() -> None:
+    due = Queue(64, head_due=NOW + 0.4)
+    assert in_time.hopeless_at(due, promise(slo_s=0.4), 0.0, fills=False) == pytest.approx(NOW + 0.195)
 
 
 def decided(num_waiting: int, planned: Batch | None, otherwise: Decision, now: float = NOW) -> Decision:

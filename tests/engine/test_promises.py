@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -175,8 +176,9 @@ def test_ba_10_the_only_one_that_waits_is_run_though_it_will_be_late(run: Run) -
 
 def test_ba_10_a_promise_that_has_passed_before_anybody_could_look_is_served_when_nothing_is_in_hand(run: Run) -> None:
     async def scenario() -> None:
-        async with serving(lambda xs: xs, batching=Batching(max_batch_size=8, wait_ms=0, slo_ms=1e-6)) as engine:
+        async with serving(lambda xs: xs, batching=Batching(max_batch_size=8, wait_ms=0, slo_ms=1)) as engine:
             for x in range(10):
+                asyncio.get_running_loop().call_soon(time.sleep, 0.002)  # before the engine looks at what has come
                 assert await outcome(engine, call(xs=x)) == x
 
     run(scenario())
@@ -273,5 +275,41 @@ def test_b5_who_is_passed_over_by_higher_levels_is_told_when_its_promise_is_over
         assert isinstance(error, DeadlineUnmeetable)
         assert "longer than slo_ms" in str(error)
         assert told_at == pytest.approx(0.1, abs=0.002)
+
+    virtually(scenario())
+
+
+def test_b5_whose_time_is_over_behind_a_batch_that_does_not_end_is_told_then(run: Run) -> None:
+    async def scenario() -> None:
+        gate = Gate()
+        model = Recorder(gate)
+        async with serving(model.predict, batching=Batching(max_batch_size=8, slo_ms=50)) as engine:
+            first = await running(engine, gate)
+            told = await outcomes(engine, call(xs=1), call(xs=2))
+            assert [type(error) for error in told] == [DeadlineUnmeetable] * 2
+            assert not first.done()
+            gate.open()
+            assert await first == "gate"
+        assert model.batches == [["gate"]]
+
+    run(scenario())
+
+
+def test_b5_the_head_is_told_when_its_last_moment_has_gone_by_and_not_when_the_device_is_free() -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=0.04)
+        async with virtual(model.predict, Batching(max_batch_size=2, wait_ms=0, slo_ms=100)) as engine:
+            callers = Callers(engine)
+            for x in range(3):
+                callers.send(item(x))
+                await asyncio.sleep(0.05)
+            model.takes_s = 10.0
+            callers.send(item("stuck"))
+            await asyncio.sleep(0.001)
+            callers.send(item("head"), item("next"))
+            answers = await callers.all()
+        assert answers["head"][0] == pytest.approx(0.151 + 0.06, abs=0.002), "40 ms before it is due"
+        assert answers["next"][0] == pytest.approx(0.151 + 0.1, abs=0.002), "alone it is run, as long as it is not late"
+        assert [type(answers[x][1]) for x in ("head", "next")] == [DeadlineUnmeetable] * 2
 
     virtually(scenario())
