@@ -252,7 +252,7 @@ def test_what_is_padded_is_learnt_as_what_ran(run: Run) -> None:
     async def scenario() -> None:
         batching = Batching(max_batch_size=8, allowed_batch_sizes=(4, 8), slo_ms=15_000)
         async with serving(lambda xs: xs, batching=batching) as engine:
-            for _ in range(4):
+            for _ in range(10):
                 assert await outcomes(engine, call(xs=1)) == [1]
             known = engine.latency  # type: ignore[attr-defined]
             assert [size for size, _, _ in known.profile()] == [4]
