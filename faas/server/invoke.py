@@ -35,15 +35,16 @@ _LARGE_BYTES: Final = 1024 * 1024
 
 
 class Asked:
-    """One request: when it came, its headers, the id it goes by, its body."""
+    """One request: when it came, its headers, the id it goes by, its body, and whether that turned out to be large."""
 
-    __slots__ = ("arrived_at", "body", "headers", "request_id")
+    __slots__ = ("arrived_at", "body", "headers", "is_large", "request_id")
 
     def __init__(self, arrived_at: float, headers: dict[bytes, bytes], request_id: bytes, body: Body) -> None:
         self.arrived_at = arrived_at
         self.headers = headers
         self.request_id = request_id
         self.body = body
+        self.is_large = False
 
 
 class Invoke:
@@ -105,6 +106,26 @@ class Invoke:
                 self._watches.remove(call)
                 call.leave()
             self._count(call, status, asked.arrived_at)
+            if asked.is_large:
+                self._let_go(call if status == 200 else None)
+
+    def _note_large(self, asked: Asked) -> None:
+        """Take in that a body takes long to read and to free."""
+        from faas.large_memory import PutOff  # nothing to most functions
+
+        asked.is_large = True
+        PutOff.begin()
+
+    def _let_go(self, call: Call | None) -> None:
+        """Free what a call was made of, which is large, unless somebody else holds it; one that failed may still run."""
+        from faas.large_memory import PutOff, let_go
+
+        if call is None:
+            PutOff.end()
+            return
+        held, call.kwargs = [call.kwargs], {}
+        freed = asyncio.get_running_loop().run_in_executor(None, let_go, held)
+        freed.add_done_callback(lambda _: PutOff.end())
 
     async def _decode(self, asked: Asked) -> dict[str, Any]:
         form = media.of(asked.headers.get(b"content-type"), self._raw is not None)
@@ -112,11 +133,18 @@ class Invoke:
             return self._signature.convert(await multipart.read(asked.body.chunks(), form.boundary, self._fields))
         data = await asked.body.read()
         if self._raw is not None:
+            if len(data) > _LARGE_BYTES:
+                self._note_large(asked)
             return {self._raw.name: data}
         if form.charset is not None:
             data = media.to_utf8(data, form.charset)
         if len(data) > _LARGE_BYTES:
-            return await asyncio.to_thread(self._signature.decode_large, data)
+            from faas import large_body  # nothing to most functions
+
+            self._note_large(asked)
+            held = [data]
+            del data
+            return await asyncio.to_thread(large_body.decode, self._signature, held)
         return self._signature.decode(data)
 
     def _call(self, kwargs: dict[str, Any], asked: Asked) -> Call:
