@@ -1,6 +1,6 @@
 import pytest
 
-from faas import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Sequences, Snapshot
+from faas import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Selection, Sequences, Snapshot
 from faas.errors import SettingError
 from faas.spec import FunctionSpec
 
@@ -15,7 +15,8 @@ from faas.spec import FunctionSpec
         (lambda: Batching(max_batch_size=2.5), ["2.5"]),
         (lambda: Batching(wait_ms=-1), ["wait_ms=-1"]),
         (lambda: Batching(wait_ms=float("nan")), ["wait_ms=nan", "finite"]),
-        (lambda: Batching(slo_ms=0), ["slo_ms=0", "above 0"]),
+        (lambda: Batching(slo_ms=0), ["slo_ms=0", "at least 1"]),
+        (lambda: Batching(wait_ms=0, slo_ms=1e-9), ["slo_ms=1e-09", "at least 1"]),
         (lambda: Batching(wait_ms=100, slo_ms=50), ["wait_ms=100", "slo_ms=50", "lower wait_ms"]),
         (lambda: Batching(idle="adaptiv"), ["did you mean 'adaptive'"]),
         (lambda: Batching(on_item_error="ignore"), ["isolate, fail_batch"]),
@@ -28,6 +29,38 @@ from faas.spec import FunctionSpec
         (lambda: Batching(preferred_batch_sizes=4, idle="wait"), ["preferred_batch_sizes=4", "must rise"]),
         (lambda: Batching(preferred_batch_sizes=(64,), idle="wait"), ["max_batch_size=32", "no batch"]),
         (lambda: Batching(prefered_batch_sizes=(2,)), ["did you mean 'preferred_batch_sizes'"]),
+        (
+            lambda: Batching(max_batch_size=8, idle="wait", allowed_batch_sizes=(4, 8), preferred_batch_sizes=(2, 4)),
+            ["preferred_batch_sizes=(2, 4)", "allowed_batch_sizes=(4, 8)", "a batch of 2 would be padded"],
+        ),
+        (
+            lambda: Batching(slo_ms=100, queue=QueuePolicy(timeout_ms=150)),
+            ["slo_ms=100", "timeout_ms=150", "lower timeout_ms"],
+        ),
+        (
+            lambda: Batching(slo_ms=100, priorities=2, levels={2: QueuePolicy(timeout_ms=150, timeout_action="delay")}),
+            ["slo_ms=100", "timeout_ms=150"],
+        ),
+        (
+            lambda: FunctionSpec(name="f", batching=Batching(wait_ms=2500), calls=Calls(timeout_s=2)),
+            ["wait_ms=2500", "timeout_s=2", "lower wait_ms"],
+        ),
+        (
+            lambda: FunctionSpec(name="f", batching=Batching(slo_ms=2500), calls=Calls(timeout_s=2)),
+            ["slo_ms=2500", "timeout_s=2", "lower slo_ms"],
+        ),
+        (
+            lambda: FunctionSpec(
+                name="f",
+                batching=Batching(priorities=2, levels={2: QueuePolicy(max_queue=50)}),
+                calls=Calls(max_queue=20),
+            ),
+            ["max_queue=50", "level 2", "max_queue=20"],
+        ),
+        (lambda: Batching(pad=float("nan")), ["value=nan", "finite"]),
+        (lambda: Selection(), ["Selection()", "policy"]),  # type: ignore[call-arg]
+        (lambda: Selection(policy="exp3", context="X User"), ["context='X User'", "X-User-Id"]),
+        (lambda: Selection(policy="exp3", context="X-User-Id:"), ["context='X-User-Id:'"]),
         (lambda: Batching(instances=0), ["instances=0", "from 1"]),
         (lambda: Batching(rows=1), ["rows=1", "True or False"]),
         (lambda: Batching(buckets=(8, 16)), ["buckets=(8, 16)", "set pad=0"]),
@@ -122,9 +155,9 @@ def test_a_number_and_a_function_stand_for_a_pad():
 
 def test_lists_are_taken_for_sizes():
     made = Batching(
-        max_batch_size=8, idle="wait", allowed_batch_sizes=[4, 8], preferred_batch_sizes=[2], pad=0, buckets=[9]
+        max_batch_size=8, idle="wait", allowed_batch_sizes=[4, 8], preferred_batch_sizes=[4], pad=0, buckets=[9]
     )
-    assert (made.allowed_batch_sizes, made.preferred_batch_sizes, made.buckets) == ((4, 8), (2,), (9,))
+    assert (made.allowed_batch_sizes, made.preferred_batch_sizes, made.buckets) == ((4, 8), (4,), (9,))
 
 
 def test_policies_are_frozen_values():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from faas.errors import SettingError
 from faas.spec.checks import choice, flag, is_whole, number, policy, whole
 from faas.spec.padding import Pad
 from faas.spec.queueing import QueuePolicy, Sequences
+
+_LEAST_SLO_MS: Final = 1.0
+"""The clocks of event loops tick so."""
 
 
 @policy
@@ -51,7 +54,7 @@ class Batching:
         whole(self, "max_batch_size", 1, 65_536)
         number(self, "wait_ms", 0)
         if self.slo_ms is not None:
-            number(self, "slo_ms", 0, above=True)
+            number(self, "slo_ms", _LEAST_SLO_MS)
             if self.wait_ms >= self.slo_ms:
                 raise SettingError(
                     f"Batching(wait_ms={self.wait_ms:g}, slo_ms={self.slo_ms:g}): the wait alone would use up the "
@@ -90,6 +93,12 @@ class Batching:
             raise SettingError(
                 f"Batching(preferred_batch_sizes={sizes!r}, max_batch_size={self.max_batch_size}): "
                 "no batch becomes that large"
+            )
+        padded = [size for size in sizes if self.allowed_batch_sizes and size not in self.allowed_batch_sizes]
+        if padded:
+            raise SettingError(
+                f"Batching(preferred_batch_sizes={sizes!r}, allowed_batch_sizes={self.allowed_batch_sizes!r}): "
+                f"a batch of {padded[0]} would be padded up; prefer sizes that are allowed"
             )
         if self.idle == "adaptive":
             raise SettingError(
@@ -158,7 +167,14 @@ class Batching:
 
     def _check_timeout(self, held: QueuePolicy) -> None:
         timeout_ms = held.timeout_ms
-        if self.idle != "wait" or held.timeout_action != "reject" or timeout_ms is None:
+        if timeout_ms is None:
+            return
+        if self.slo_ms is not None and timeout_ms > self.slo_ms:
+            raise SettingError(
+                f"Batching(slo_ms={self.slo_ms:g}) and QueuePolicy(timeout_ms={timeout_ms:g}): who has waited that "
+                "long was refused at slo_ms; lower timeout_ms, or leave it out"
+            )
+        if self.idle != "wait" or held.timeout_action != "reject":
             return
         if timeout_ms <= self.wait_ms:
             raise SettingError(

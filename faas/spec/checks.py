@@ -17,13 +17,19 @@ _T = TypeVar("_T")
 def policy(cls: type[_T]) -> type[_T]:
     """Make `cls` a frozen, keyword-only dataclass that names the nearest right keyword when given a wrong one."""
     made = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-    known = [field.name for field in dataclasses.fields(made)]  # type: ignore[arg-type]
+    fields = dataclasses.fields(made)  # type: ignore[arg-type]
+    known = [field.name for field in fields]
+    nothing = dataclasses.MISSING
+    needed = [field.name for field in fields if field.default is nothing and field.default_factory is nothing]
     generated = made.__init__
 
     def __init__(self: object, *args: object, **values: object) -> None:  # noqa: N807
         if args:
             raise SettingError(f"{cls.__name__} takes keywords only: {', '.join(known)}")
         refuse_unknown(cls.__name__, values, known)
+        for name in needed:
+            if name not in values:
+                raise SettingError(f"{cls.__name__}() says nothing of {name}, which has no default: write {name}=...")
         generated(self, **values)
 
     made.__init__ = __init__  # type: ignore[method-assign]

@@ -68,6 +68,7 @@ class FunctionSpec:
                 'take snapshot="state"'
             )
         self._check_sequences()
+        self._check_limits()
         choice(self, "load", LOAD_MODES)
         if self.recycle_after is not None:
             whole(self, "recycle_after", 1)
@@ -81,6 +82,26 @@ class FunctionSpec:
                 f"Batching(sequences=...), Scaling(max_instances={self.scaling.max_instances}): a sequence lives in "
                 "one instance, and its next call may reach another; set scaling=Scaling(max_instances=1)"
             )
+
+    def _check_limits(self) -> None:
+        """Refuse what a batching promises, waits for or lets in beyond the limits of the calls."""
+        batching, calls = self.batching, self.calls
+        if batching is None:
+            return
+        for field in ("wait_ms", "slo_ms"):
+            value_ms = getattr(batching, field)
+            if value_ms is not None and value_ms > calls.timeout_s * 1000.0:
+                raise SettingError(
+                    f"Batching({field}={value_ms:g}), Calls(timeout_s={calls.timeout_s:g}): the time for a call is up "
+                    f"before; lower {field}, or raise timeout_s"
+                )
+        for level in range(1, batching.priorities + 1):
+            most = batching.queue_policy(level).max_queue
+            if most is not None and calls.max_queue is not None and most > calls.max_queue:
+                raise SettingError(
+                    f"QueuePolicy(max_queue={most}) of level {level}, Calls(max_queue={calls.max_queue}): the queue of "
+                    "an instance is full before a level of it is; lower the one, or raise the other"
+                )
 
     def _check_collections(self) -> None:
         for field in ("requirements", "include", "secrets", "middleware"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
 from faas.errors import SettingError
-from faas.spec.checks import choice, policy
+from faas.spec.checks import choice, number, policy
 
 Collate = Callable[[dict[str, list[Any]], int], dict[str, Any]]
 
@@ -33,8 +34,7 @@ class Pad:
     collate: Collate | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            raise SettingError(f"Pad(value={self.value!r}): must be a number")
+        number(self, "value", -math.inf)
         choice(self, "side", ("right", "left"))
         choice(self, "answers", ("ragged", "whole"))
         for field in ("mask", "lengths"):

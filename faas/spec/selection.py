@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -12,6 +13,7 @@ from faas.spec.checks import choice, number, policy
 SelectionPolicy = Literal["slack", "exp3", "exp4"]
 
 _ETA: Final = {"exp3": 0.03, "exp4": 0.1}
+_HEADER: Final = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")  # a token of RFC 9110, 5.6.2
 _LEARNERS_ONLY: Final = ("eta", "gamma", "context")
 
 
@@ -43,8 +45,11 @@ class Selection:
                 raise SettingError(f"Selection({field}={getattr(self, field)!r}): must be from 0 to 1")
         if self.eta is not None:
             number(self, "eta", 0, above=True)
-        if self.context is not None and not (isinstance(self.context, str) and self.context.strip()):
-            raise SettingError(f"Selection(context={self.context!r}): write a header's name, such as 'X-User-Id'")
+        if self.context is not None and not (isinstance(self.context, str) and _HEADER.fullmatch(self.context)):
+            raise SettingError(
+                f"Selection(context={self.context!r}): no header can be called that; write a header's name, such as "
+                "'X-User-Id'"
+            )
         self._refuse_what_has_no_effect()
         if self.min_confidence > 0 and not self.has_default:
             raise SettingError(
