@@ -204,7 +204,7 @@ class Call:
             BaseException: whatever the call failed with.
         """
         while not self.done:
-            await self._wait()
+            await self._woken()
         if self._error is not None:
             raise self._error
         if not self._events:
@@ -220,7 +220,7 @@ class Call:
                 yield event
             if self.done:
                 break
-            await self._wait()
+            await self._woken()
         if self._error is not None:
             raise self._error
 
@@ -243,12 +243,9 @@ class Call:
         _resolve(self._wakeup)
         _resolve(self._room)
 
-    async def _wait(self) -> None:
+    def _woken(self) -> asyncio.Future[None]:
         self._wakeup = asyncio.get_running_loop().create_future()
-        try:
-            await self._wakeup
-        finally:
-            self._wakeup = None
+        return self._wakeup
 
 
 def num_items(calls: Sequence[Call]) -> int:

@@ -84,9 +84,12 @@ def _others(runtime: Runtime, admin: Admin | None, nothing: ASGIApp) -> ASGIApp:
     return Repository(runtime.versions, admin or Admin("closed"), nothing)
 
 
+# What only finds who answers is no coroutine, so that a call pays for none of it while it waits.
+
+
 def _router(pages: Mapping[str, ASGIApp], nothing: ASGIApp) -> ASGIApp:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await pages.get(scope.get("path", ""), nothing)(scope, receive, send)
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return pages.get(scope.get("path", ""), nothing)(scope, receive, send)
 
     return app
 
@@ -94,24 +97,23 @@ def _router(pages: Mapping[str, ASGIApp], nothing: ASGIApp) -> ASGIApp:
 def _below(prefix: str, inner: ASGIApp) -> ASGIApp:
     """Serve what is at a path at the same path below `prefix`, too."""
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["path"].startswith(prefix):
             rest = scope["path"][len(prefix) :]
             if rest[:1] in ("", "/"):
                 scope = {**scope, "path": rest or "/"}
-        await inner(scope, receive, send)
+        return inner(scope, receive, send)
 
     return app
 
 
 def _plain(posts: Mapping[str, ASGIApp], router: ASGIApp) -> ASGIApp:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["method"] == "POST":
             post = posts.get(scope["path"])
             if post is not None:
-                await post(scope, receive, send)
-                return
-        await router(scope, receive, send)
+                return post(scope, receive, send)
+        return router(scope, receive, send)
 
     return app
 
