@@ -80,13 +80,22 @@ def decode(kind: Any, value: object) -> Any:
     """
     import numpy as np  # the user's module has it already
 
-    declared: Array | None = kind.array
     try:
         found = np.asarray(value)
     except ValueError:
         found = np.asarray(None)
     if found.dtype.kind not in "biufc":
         raise ValueError("Expected an array of numbers of equal lengths")
+    return fitted(kind, found)
+
+
+def fitted(kind: Any, found: Any) -> Any:
+    """Return a NumPy array of numbers as the array that `kind` (of `array_type`) stands for.
+
+    Raises:
+        ValueError: of another shape, or not to be held in the element type without loss.
+    """
+    declared: Array | None = kind.array
     if declared is not None:
         found = _cast(found, declared)
     if kind.library == "torch":

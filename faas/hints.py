@@ -49,7 +49,8 @@ def kind_of(fn: Callable[..., Any]) -> Kind:
 
 def type_title(hint: Any) -> str:
     """Return how a type is called in messages."""
-    return getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
+    name = None if get_args(hint) else getattr(hint, "__name__", None)
+    return name or str(hint).replace("typing.", "")
 
 
 def item_type(hint: Any) -> tuple[Any, str | None]:

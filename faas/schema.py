@@ -9,34 +9,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, get_args, get_origin
 
 import msgspec
 
 from faas import arrays, codec, hints, names, strict
-from faas.arrays import Array
+from faas.body_decoders import BodyDecoders
 from faas.errors import SchemaMismatch, SettingError
 from faas.hints import Kind
 from faas.messages import Context
+from faas.parameters import Parameter, Reading, parameter_of, with_example
 from faas.spec import Pad
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One body parameter. `type` is what one caller sends; `library` names the arrays a batch is stacked into."""
-
-    name: str
-    type: Any
-    required: bool
-    default: Any = None
-    raw: bool = False
-    library: str | None = None
-
-    @cached_property
-    def is_object(self) -> bool:
-        """Whether a JSON object is this parameter's own value."""
-        return hints.is_object(self.type)
 
 
 @dataclass(frozen=True)
@@ -55,8 +38,8 @@ class Signature:
     context: str | None = None
     told: Mapping[str, str | None] = field(default_factory=dict)
     _body: Any = field(default=None, repr=False, compare=False)
-    _check: strict.Check | None = field(default=None, repr=False, compare=False)
     _bare: Any = field(default=None, repr=False, compare=False)
+    _check: strict.Check | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -78,7 +61,7 @@ class Signature:
         Raises:
             SettingError: an annotation cannot be read, or does not suit a batched function.
         """
-        return _read(fn, _Reading(batched, rows, pad, example), scope or {})
+        return _read(fn, Reading(batched, rows, pad, example), scope or {})
 
     @property
     def streams(self) -> bool:
@@ -112,12 +95,14 @@ class Signature:
         found = codec.decode(body, self._bare if bare else self._body)
         return self._kwargs(found, bare)
 
-    def decode_large(self, body: bytes) -> dict[str, Any]:
-        """Do as `decode` does, on a thread of its own; where long strings make the body large, others hardly notice."""
-        from faas import long_strings  # nothing to most functions
+    def check(self, value: Any) -> None:
+        """Look for unknown fields at any depth of what a JSON body decodes to, and put in defaults that are left out.
 
-        found = long_strings.read(body)
-        return self.decode(body) if found is long_strings.NOT_SO else self.convert(found)
+        Raises:
+            SchemaMismatch: there is one; names it.
+        """
+        if self._check is not None:
+            self._check(value, "$")
 
     def convert(self, value: Any) -> dict[str, Any]:
         """Turn what a JSON body decodes to into keyword arguments for one item.
@@ -125,8 +110,7 @@ class Signature:
         Raises:
             SchemaMismatch: not what the signature says; names the field.
         """
-        if self._check is not None:
-            self._check(value, "$")
+        self.check(value)
         bare = self._bare is not None and not isinstance(value, dict)
         return self._kwargs(codec.convert(value, (self._bare if bare else self._body).type), bare)
 
@@ -217,21 +201,7 @@ class Signature:
         return {p.name: getattr(found, p.name) for p in self.parameters}
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """How a signature is to be read."""
-
-    batched: bool
-    rows: bool
-    pad: Pad | None
-    example: Any
-
-    @property
-    def told(self) -> tuple[str, ...]:
-        return self.pad.names if self.pad is not None else ()
-
-
-def _read(fn: Callable[..., Any], reading: _Reading, scope: Mapping[str, Any]) -> Signature:
+def _read(fn: Callable[..., Any], reading: Reading, scope: Mapping[str, Any]) -> Signature:
     found = hints.read(fn, scope)
     batched = reading.batched
     context: str | None = None
@@ -244,7 +214,7 @@ def _read(fn: Callable[..., Any], reading: _Reading, scope: Mapping[str, Any]) -
             )
         hint = found.get(parameter.name, Any)
         if parameter.name in reading.told:
-            told[parameter.name] = hints.library_of(hint)
+            told[parameter.name] = _told(fn, parameter.name, hint, is_mask=parameter.name == reading.pad_mask)
             continue
         if hint is Context or (get_origin(hint) is list and get_args(hint) == (Context,)):
             if batched != (hint is not Context):
@@ -254,14 +224,28 @@ def _read(fn: Callable[..., Any], reading: _Reading, scope: Mapping[str, Any]) -
                 )
             context = parameter.name
             continue
-        parameters.append(_parameter(fn, parameter, hint, reading))
-    parameters = [_with_example(p, reading, single=len(parameters) == 1) for p in parameters]
+        parameters.append(parameter_of(fn, parameter, hint, reading))
+    parameters = [with_example(p, reading, single=len(parameters) == 1) for p in parameters]
     kind = hints.kind_of(fn)
     returns = hints.return_type(found.get("return", Any), kind, batched, rows=reading.rows)
-    signature = Signature(tuple(parameters), returns, kind, batched, context, told)
+    decoders = BodyDecoders.of(parameters, hints.title(fn))
+    signature = Signature(tuple(parameters), returns, kind, batched, context, told, *decoders)
     if reading.pad is not None:
         _check_padding(signature, reading.pad, hints.title(fn))
-    return _compiled(signature, hints.title(fn))
+    return signature
+
+
+def _told(fn: Callable[..., Any], name: str, hint: Any, *, is_mask: bool) -> str | None:
+    """Return the library of what a parameter is told of padding in; None: lists."""
+    item, library = hints.item_type(hint)
+    if library is None and item is not Any and not (hints.is_numbers(item) if is_mask else item is int):
+        given = hints.type_title(hint)
+        what, suits = ("mask", "list[list[bool]]") if is_mask else ("lengths", "list[int]")
+        raise SettingError(
+            f"{hints.title(fn)}: Pad({what}={name!r}) is annotated {given}, which cannot hold it; write "
+            f"{suits} or an array"
+        )
+    return library
 
 
 def _check_padding(signature: Signature, pad: Pad, title: str) -> None:
@@ -278,91 +262,6 @@ def _check_padding(signature: Signature, pad: Pad, title: str) -> None:
             f"{title}: with pad= a parameter must be an array, or a list of lists of numbers (list[list[int]]); "
             f"it has: {', '.join(known)}"
         )
-
-
-def _compiled(signature: Signature, name: str) -> Signature:
-    """Make the decoders once; a type that they cannot read is refused here, at import."""
-    parameters = signature.parameters
-    single = parameters[0] if len(parameters) == 1 else None
-    try:
-        if single is not None and single.is_object:
-            body, bare, check = codec.decoder(single.type), None, strict.checker(single.type)
-        else:
-            body = codec.decoder(_body_struct(parameters, name))
-            bare = codec.decoder(single.type) if single is not None else None
-            check = _nested_check(parameters)
-    except (TypeError, NotImplementedError, NameError) as error:
-        raise SettingError(f"{name}: an annotation cannot be read from JSON: {error}") from None
-    object.__setattr__(signature, "_body", body)
-    object.__setattr__(signature, "_bare", bare)
-    object.__setattr__(signature, "_check", check)
-    return signature
-
-
-def _body_struct(parameters: Sequence[Parameter], name: str) -> type[msgspec.Struct]:
-    fields: list[Any] = []
-    for p in parameters:
-        default = msgspec.field(default_factory=_constant(p.default))
-        fields.append((p.name, p.type) if p.required else (p.name, p.type, default))
-    return msgspec.defstruct(f"{name.rpartition('.')[2]}_body", fields, forbid_unknown_fields=True, kw_only=True)
-
-
-def _constant(value: Any) -> Callable[[], Any]:
-    return lambda: value
-
-
-def _nested_check(parameters: Sequence[Parameter]) -> strict.Check | None:
-    """Return a check of the wrapper object, only where a parameter's own type could hold an unknown key."""
-    inner = {p.name: strict.checker(p.type) for p in parameters}
-    if not any(inner.values()):
-        return None
-    lone = next(iter(inner.values())) if len(inner) == 1 else None
-
-    def check(value: Any, path: str) -> None:
-        if not isinstance(value, dict):
-            if lone is not None:
-                lone(value, path)
-            return
-        for key, held in value.items():
-            deeper = inner.get(key)
-            if deeper is not None:
-                deeper(held, f"{path}.{key}")
-
-    return check
-
-
-def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any, reading: _Reading) -> Parameter:
-    batched = reading.batched
-    if batched:
-        item, library = hints.rows_type(hint) if reading.rows else hints.item_type(hint)
-    else:
-        item, library = hints.adapted(hint), hints.library_of(hint)
-    if item is None:
-        raise SettingError(
-            f"{hints.title(fn)}: with batching= the parameter {parameter.name} receives all items of a batch: "
-            f"annotate it as a list (list[{hints.type_title(hint)}]) or an array"
-        )
-    required = parameter.default is parameter.empty
-    default = None if required else parameter.default
-    return Parameter(parameter.name, item, required, default, item is bytes, library if batched else None)
-
-
-def _with_example(parameter: Parameter, reading: _Reading, *, single: bool) -> Parameter:
-    kind, example = parameter.type, reading.example
-    if example is None or not arrays.is_array_type(kind) or kind.array is not None:
-        return parameter
-    held = example
-    if isinstance(example, Mapping):
-        held = example.get(parameter.name)
-    elif not single:
-        return parameter
-    array = arrays.example_array(kind.library, held)
-    if array is None:
-        return parameter
-    if array.shape and (reading.rows or reading.pad is not None):
-        array = Array(array.dtype, (None, *array.shape[1:]))
-    adapted = arrays.array_type(kind.library, array)
-    return Parameter(parameter.name, adapted, parameter.required, parameter.default, False, parameter.library)
 
 
 def _stacker(library: str) -> Callable[[list[Any]], Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -43,21 +44,23 @@ class Body:
             CallerGone: the caller left while sending it.
         """
         if self._encoding is not None:
-            return await _joined([chunk async for chunk in self.chunks()])
+            held = io.BytesIO()
+            async for chunk in self.chunks():
+                held.write(chunk)
+            return held.getvalue()
         self._check_stated()
         first = await self._next()
         if self.complete:
             if len(first) > self._limit:
                 raise self._too_large()
             return first
-        held, num_bytes = [first], len(first)
+        held = io.BytesIO()  # grows in place, where joining pieces would have all of them freed at once
+        held.write(first)
         while not self.complete:
-            chunk = await self._next()
-            held.append(chunk)
-            num_bytes += len(chunk)
-            if num_bytes > self._limit:
+            held.write(await self._next())
+            if held.tell() > self._limit:
                 raise self._too_large()
-        return await _joined(held)
+        return held.getvalue()
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body, unpacked, as it comes. Raises what `read` raises."""
@@ -117,13 +120,6 @@ class Body:
             self.complete = True
         chunk: bytes = message.get("body", b"")
         return chunk
-
-
-async def _joined(chunks: list[bytes]) -> bytes:
-    """Join what may be long on a thread: `join` lets others run while it copies."""
-    if sum(map(len, chunks)) <= _INLINE_BYTES:
-        return b"".join(chunks)
-    return await asyncio.to_thread(b"".join, chunks)
 
 
 class _Unpacker:

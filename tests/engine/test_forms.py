@@ -38,6 +38,18 @@ def test_what_does_not_suit_is_refused_at_import() -> None:
         def misspelt(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
             return x
 
+    with pytest.raises(SettingError, match=r"mask='mask'.*list\[str\].*list\[list\[bool\]\] or an array"):
+
+        @inference_function(batching=Batching(pad=Pad(mask="mask")))
+        def named(x: list[list[int]], mask: list[str]) -> list[int]:
+            return [len(mask)]
+
+    with pytest.raises(SettingError, match=r"lengths='n'.*list\[list\[int\]\].*list\[int\] or an array"):
+
+        @inference_function(batching=Batching(pad=Pad(lengths="n")))
+        def nested(x: list[list[int]], n: list[list[int]]) -> list[int]:
+            return [len(n)]
+
     with pytest.raises(SettingError, match="list of lists of numbers"):
 
         @inference_function(batching=Batching(pad=0))

@@ -1,0 +1,94 @@
+"""The parameters of a handler that callers send values for, read from its signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from faas import arrays, hints
+from faas.arrays import Array
+from faas.errors import SettingError
+from faas.spec import Pad
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One body parameter. `type` is what one caller sends; `library` names the arrays a batch is stacked into."""
+
+    name: str
+    type: Any
+    required: bool
+    default: Any = None
+    raw: bool = False
+    library: str | None = None
+
+    @cached_property
+    def is_object(self) -> bool:
+        """Whether a JSON object is this parameter's own value."""
+        return hints.is_object(self.type)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a signature is to be read."""
+
+    batched: bool
+    rows: bool
+    pad: Pad | None
+    example: Any
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The names of the parameters that are told of padding."""
+        return self.pad.names if self.pad is not None else ()
+
+    @property
+    def pad_mask(self) -> str | None:
+        """The one of them that is told which elements are an item's own."""
+        return self.pad.mask if self.pad is not None else None
+
+
+def parameter_of(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any, reading: Reading) -> Parameter:
+    """Read one parameter of `fn`, annotated `hint`.
+
+    Raises:
+        SettingError: it is that of a batched function, and no list.
+    """
+    batched = reading.batched
+    if batched:
+        item, library = hints.rows_type(hint) if reading.rows else hints.item_type(hint)
+    else:
+        item, library = hints.adapted(hint), hints.library_of(hint)
+    if item is None:
+        raise SettingError(
+            f"{hints.title(fn)}: with batching= the parameter {parameter.name} receives all items of a batch: "
+            f"annotate it as a list (list[{hints.type_title(hint)}]) or an array"
+        )
+    required = parameter.default is parameter.empty
+    default = None if required else parameter.default
+    return Parameter(parameter.name, item, required, default, item is bytes, library if batched else None)
+
+
+def with_example(parameter: Parameter, reading: Reading, *, single: bool) -> Parameter:
+    """Return a bare array with the element type and shape that the example input shows, anything else as it is.
+
+    `single`: the example may be this parameter's value.
+    """
+    kind, example = parameter.type, reading.example
+    if example is None or not arrays.is_array_type(kind) or kind.array is not None:
+        return parameter
+    held = example
+    if isinstance(example, Mapping):
+        held = example.get(parameter.name)
+    elif not single:
+        return parameter
+    array = arrays.example_array(kind.library, held)
+    if array is None:
+        return parameter
+    if array.shape and (reading.rows or reading.pad is not None):
+        array = Array(array.dtype, (None, *array.shape[1:]))
+    adapted = arrays.array_type(kind.library, array)
+    return Parameter(parameter.name, adapted, parameter.required, parameter.default, False, parameter.library)
