@@ -102,7 +102,7 @@ class Metrics:
         self.cache: ClockCache[Computation] | None = None
         self.selector: Selector | None = None
         self.model_cpu_s = 0.0
-        self._slo_s = slo_s if slo_s is not None else float("inf")
+        self._slo_s = slo_s if slo_s is not None else float("-inf")  # nothing is promised, and nothing kept
         self._num_gpus = num_gpus
         self._clock = clock
         self._began_at = clock()

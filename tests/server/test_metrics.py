@@ -88,3 +88,11 @@ def test_what_a_call_and_a_batch_leave_behind():
     assert found["faas_instances", "ready"] == 0
     assert found["process_cpu_seconds_total", ""] > 0
     assert found["process_resident_memory_bytes", ""] > 2**20
+
+
+def test_without_a_promise_none_is_kept():
+    clock = Clock()
+    metrics = Metrics("f", "2", clock=clock)
+    metrics.answered(Call({}, Context("r")), clock.now, clock.now)
+    assert samples(metrics)["faas_requests_total", "ok"] == 1
+    assert samples(metrics)["faas_slo_met_total", ""] == 0
