@@ -41,7 +41,9 @@ def command(
     """Show the versions of the function NAME and which of them its instances hold, or change what they are to hold."""
     wanted: dict[str, Any] = {"policy": policy, "num": num, "mode": mode, "transition": transition}
     if specific is not None:
-        wanted |= {"policy": policy or "specific", "versions": [number(one) for one in specific.split(",")]}
+        wanted |= {"policy": "specific", "versions": _named(specific, policy)}
+    elif policy == "specific":
+        raise Failure("--policy specific does not say which", "add --specific N,N with their numbers", CALL_WAS_WRONG)
     changes = {key: value for key, value in wanted.items() if value is not None}
     path, control = f"/functions/{names.label(name)}/versions", Control()
     found = control.post(f"{path}/settings", changes, timeout_s=None) if changes else control.get(path)
@@ -61,6 +63,20 @@ def command(
         as_json=False,
         none=f"no versions at {found['source']}",
     )
+
+
+def _named(specific: str, policy: str | None) -> list[int]:
+    """Return the versions that `--specific` names."""
+    if policy not in (None, "specific"):
+        raise Failure(
+            f"--policy {policy} holds no versions by their numbers", "leave out --policy, or --specific", CALL_WAS_WRONG
+        )
+    found = [number(one) for one in specific.split(",")]
+    if None in found:
+        raise Failure(
+            f"--specific {specific}: name numbers", f"--policy {LATEST} --num N holds the latest N", CALL_WAS_WRONG
+        )
+    return [one for one in found if one is not None]
 
 
 def number(text: str) -> int | None:

@@ -127,6 +127,19 @@ def test_versions_are_set(home: Path, faas: Faas):
     assert json.loads(seen.body) == {"policy": "specific", "versions": [1, 3]}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--policy", "specific"], "--specific N,N"),
+        (["--policy", "latest", "--specific", "1"], "--policy latest holds no versions by their numbers"),
+        (["--specific", "1,latest"], "--specific 1,latest: name numbers"),
+    ],
+)
+def test_the_policy_specific_is_to_name_versions(faas: Faas, arguments: list[str], words: str):
+    done = faas("versions", "iris", *arguments)
+    assert (done.code, words in done.err) == (2, True), done.err
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> LocalStore:
     """A store with two versions of `iris`, and a third snapshot."""
