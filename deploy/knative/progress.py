@@ -1,5 +1,6 @@
 """How far a service has come on its way to Ready. Pure: from the service and its pods, as the API server has them."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,8 @@ from deploy.knative.resources import REVISION_LABEL, Document, condition, label
 Stage = Literal["configuration", "revision", "scheduling", "creating", "starting", "route", "ready"]
 
 _SLOWEST_FIRST: tuple[Stage, ...] = ("scheduling", "creating", "starting")
+_OF_SCHEDULER = re.compile(r"\d+/\d+ nodes are available|no nodes available to schedule pods")
+"""What the scheduler says of a pod that it finds no node for, as Knative passes it on."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,21 @@ def _trouble(service: Document, pods: tuple[PodState, ...]) -> Trouble | None:
     for kind in ("ConfigurationsReady", "RoutesReady", "Ready"):
         found = condition(service, kind)
         if found.get("status") == "False":
-            stuck = next((pod for pod in pods if pod.stage == "scheduling" and pod.message), None)
-            if stuck is not None and stuck.reason:
-                return Trouble(stuck.reason, stuck.message, stuck.name)
+            if _waits_for_a_node(pods, found.get("message") or ""):
+                return None
             return Trouble(found.get("reason") or "Failed", found.get("message") or f"{kind} is False")
     return None
+
+
+def _waits_for_a_node(pods: tuple[PodState, ...], message: str) -> bool:
+    """Whether what Knative calls a failure is that a pod has, or had, no node: one may come, or room on one.
+
+    Knative takes it back only once the pod is ready, so that it still says so while the pod is being started.
+    """
+    is_coming = any(pod.stage in _SLOWEST_FIRST for pod in pods)
+    return any(pod.stage == "scheduling" and pod.reason for pod in pods) or (
+        is_coming and _OF_SCHEDULER.search(message) is not None
+    )
 
 
 def _said(service: Document, kind: str) -> str:

@@ -74,6 +74,7 @@ class Controller:
         if behaviour == "unschedulable":
             message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
             self._pod_condition(pod, "PodScheduled", "False", "Unschedulable", message)
+            self._fail(service, revision, "Unschedulable", message)  # as Knative does, though a node may come
             return
         self._pod_condition(pod, "PodScheduled", "True", "", "")
         self._container(pod, {"waiting": {"reason": "ContainerCreating"}})

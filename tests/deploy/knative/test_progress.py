@@ -87,16 +87,28 @@ def test_a_route_that_fails_is_told_as_such() -> None:
     assert found.trouble.reason == "RoutesReadyIsFalse"
 
 
-def test_a_pod_without_a_node_is_the_reason_once_knative_gives_up() -> None:
-    stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU"}
-    assert look(service(MAKING), [pod("a-00002", stuck)]).trouble is None
-    found = look(service({**MAKING, "ConfigurationsReady": "False", "Ready": "False"}), [pod("a-00002", stuck)])
-    assert found.trouble is not None
-    assert (found.trouble.reason, found.trouble.message, found.trouble.pod) == (
-        "Unschedulable",
-        "no GPU",
-        "a-00002-pod",
-    )
+def test_a_pod_without_a_node_is_waited_for_though_knative_calls_it_failed() -> None:
+    stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
+    failed = service({**MAKING, "ConfigurationsReady": "False", "Ready": "False"})
+    for said in (service(MAKING), failed):
+        found = look(said, [pod("a-00002", stuck)])
+        assert (found.stage, found.message, found.trouble) == (
+            "scheduling",
+            "Unschedulable: 0/1 nodes are available",
+            None,
+        )
+
+
+def test_that_a_pod_had_no_node_is_no_failure_once_it_has_one() -> None:
+    failed = service({**MAKING, "ConfigurationsReady": "False", "Ready": "False"})
+    coming = [pod("a-00002", SCHEDULED)]
+    others = look(failed, coming).trouble
+    assert others is not None
+    assert others.reason == "ConfigurationsReadyIsFalse"
+    for found in failed["status"]["conditions"]:
+        found["message"] = 'Revision "a-00002" failed with message: 0/1 nodes are available: 1 Insufficient cpu.'
+    assert look(failed, coming).trouble is None
+    assert look(failed, []).trouble is not None
 
 
 def test_before_there_is_a_revision() -> None:
