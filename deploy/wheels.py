@@ -131,7 +131,7 @@ def resolve(
     if not wanted:
         return Lock(())
     options = [] if allow_builds else target.options()
-    path = cache / f"{_key(wanted, held, options, _wheels_in(find_links), _configuration())}.lock.json"
+    path = cache / f"{key_of(wanted, held, options, _wheels_in(find_links), _configuration())}.lock.json"
     if not refresh and (known := _read(path)) is not None:
         return known
     step(f"looking for {', '.join(wanted) if len(wanted) <= 5 else f'{len(wanted)} packages'}")
@@ -189,7 +189,7 @@ def layer(
             step("packing")
             return write(of_folder(site, at), path, created_by=created_by)
 
-    return cache.get(_key(lock.text, at, created_by, options, sys.version), make)
+    return cache.get(key_of(lock.text, at, created_by, options, sys.version), make)
 
 
 def compile_all(folder: Path, at: str) -> None:
@@ -291,5 +291,6 @@ def _strip(site: Path) -> None:
             origin.unlink()
 
 
-def _key(*parts: object) -> str:
+def key_of(*parts: object) -> str:
+    """The name, in a cache, of what is made of these parts."""
     return hashlib.sha256(json.dumps([_FORMAT, *parts]).encode()).hexdigest()

@@ -1,11 +1,11 @@
 """OCI images without a daemon: read from registries, given layers, pushed.
 
-`append` puts layers (`layer`) on a base and pushes what the registry lacks; `inspect` reads. Synchronous: it is for
-commands. Errors: `deploy.image.errors`.
+`append` puts layers (`layer`) on a base and pushes what the registry lacks; `inspect` and `layers_of` read.
+Synchronous: it is for commands. Errors: `deploy.image.errors`.
 """
 
 from deploy.image.auth import Credentials, Keychain
-from deploy.image.build import SCRATCH, Progress, Pushed, Transfer, append, inspect
+from deploy.image.build import SCRATCH, Progress, Pushed, Transfer, append, inspect, layers_of
 from deploy.image.compose import Changes
 from deploy.image.errors import ImageError
 from deploy.image.layer import File, Layer
@@ -32,4 +32,5 @@ __all__ = [
     "Transfer",
     "append",
     "inspect",
+    "layers_of",
 ]

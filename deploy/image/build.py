@@ -9,7 +9,7 @@ it is there. Where nothing has changed, nothing is written.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -105,6 +105,22 @@ def inspect(image: str, *, platform: Platform | None = None, connection: Connect
     with Registries(connection or Connection()) as registries:
         found = registries.repository(reference).image(reference, platform or Platform())
     return str(reference.at(found.manifest.digest)), found
+
+
+def layers_of(
+    image: str, folder: Path, *, platform: Platform | None = None, connection: Connection | None = None
+) -> Iterator[Path]:
+    """Yield the layers of the image at a reference, the lowest first: as files in `folder`, each there until the next.
+
+    Raises as `append` does.
+    """
+    reference, path = Reference.parse(image), folder / "layer"
+    with Registries(connection or Connection()) as registries:
+        repository = registries.repository(reference)
+        for blob in repository.image(reference, platform or Platform()).manifest.layers:
+            repository.save(blob, path)
+            yield path
+            path.unlink()
 
 
 @dataclass

@@ -12,8 +12,7 @@ from typing import Any, Final
 from deploy import Resources, Scaling, SecretRef, ServiceSpec, SnapshotVolume, Timeouts
 from faas import settings, spec
 from faas.bundle.manifest import Bundle
-from faas.deployment.plan import NODE_CACHE, Plan
-from faas.deployment.runtime_image import BUNDLE
+from faas.deployment.plan import BUNDLE, NODE_CACHE, Plan
 from faas.errors import SettingError
 
 REVISION_LABEL: Final = "faas/revision"

@@ -10,6 +10,8 @@ from faas.errors import SettingError
 Way = Literal["image", "store"]
 Delivery = Literal["image", "s3", "node-cache", "pvc", "none"]
 
+BUNDLE: Final = "/opt/faas/bundle"
+"""Where a function's bundle lies in its image."""
 NODE_CACHE: Final = "/var/lib/faas/snapshots"
 """The folder of a node that holds its snapshots, one for all functions."""
 LARGE_LAYER_BYTES: Final = 256 << 20
@@ -18,7 +20,8 @@ NOWHERE: Final = "repository.invalid"
 """What a manifest that is only looked at has in place of a repository. RFC 2606 keeps this name from being one."""
 _REMEDY: Final = (
     "set FAAS_IMAGE (or --image) to a repository prefix such as registry.example/team, "
-    "or FAAS_STORE (or --store) to s3://bucket/prefix, or both"
+    "or FAAS_STORE (or --store) to s3://bucket/prefix and FAAS_BASE_IMAGE (or --base) to the runtime image that "
+    "runs what lies there, or all of them"
 )
 
 
@@ -92,8 +95,10 @@ def plan(places: Places, name: str, shipping: Shipping, *, base: str | None, ver
     found = base or places.base or (f"{places.repository}/{usual_base(version)}" if places.repository else None)
     if found is None:
         raise SettingError(
-            f"{name} has no image to run in: set FAAS_BASE_IMAGE (or --base) to a runtime image, "
-            "which faas image runtime makes"
+            f"{name} goes to {places.store}, and no image is named for it to run in: set FAAS_BASE_IMAGE (or --base) "
+            f"to a runtime image, which faas image runtime --base python:3.11-slim --extra s3 --to "
+            f"registry.example/team/{usual_base(version)} makes; or set FAAS_IMAGE (or --image) to "
+            "registry.example/team, where one of that name is then looked for"
         )
     image = f"{places.repository}/{name}" if chosen == "image" else None
     return Plan(way=chosen, base=found, image=image, store=places.store, shipping=shipping)

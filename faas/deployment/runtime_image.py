@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deploy import wheels
+from deploy import library_bytecode, wheels
 from deploy.image import (
     SCRATCH,
     Changes,
@@ -28,16 +28,17 @@ from deploy.image import (
     Pushed,
     append,
     inspect,
+    layers_of,
 )
 from deploy.image import layer as layers
 from deploy.image.errors import WrongPlatform
 from faas.bundle.manifest import SNAPSHOT
 from faas.deployment import own_wheel
+from faas.deployment.plan import BUNDLE
 from snapshot.manifest import MANIFEST_FILE, SKELETON_FILE
 
 PACKAGES: Final = "/opt/faas/packages"
 LIBRARIES: Final = "/opt/faas/libraries"
-BUNDLE: Final = "/opt/faas/bundle"
 PORT: Final = 8000
 _STATE: Final = f"{BUNDLE}/{SNAPSHOT}"
 
@@ -92,11 +93,16 @@ def push(
         ImageError: it cannot be made or pushed.
         NotPrepared: this framework is not installed.
     """
-    if isinstance(base, str):
-        _check_python(base, inspect(base, platform=recipe.platform, connection=connection)[1])
     kept = LayerCache(cache / "layers")
+    if isinstance(base, str):
+        below = _library_of(base, recipe.platform, kept, connection=connection, step=step)
+    else:
+        root = of_rootfs(base, kept, step)
+        below = [
+            root,
+            *library_bytecode.layers(root.diff_id, lambda: [root.path], python=_PYTHON, cache=kept, step=step),
+        ]
     versions, packages = _packages(recipe, cache, kept, step)
-    below = [] if isinstance(base, str) else [of_rootfs(base, kept, step)]
     return append(
         base if isinstance(base, str) else SCRATCH,
         to,
@@ -178,6 +184,21 @@ def of_rootfs(source: Path, cache: LayerCache, step: Callable[[str], None] = lam
         return layers.of_tar(source, path, created_by="faas: a root file system")
 
     return cache.get(layers.input_digest([layers.File("/root.tar", source)]), make)
+
+
+def _library_of(
+    base: str, platform: Platform, kept: LayerCache, *, connection: Connection | None, step: Callable[[str], None]
+) -> list[Layer]:
+    """The bytecode that an image in a registry lacks, once it is seen to have our Python."""
+    name, image = inspect(base, platform=platform, connection=connection)
+    _check_python(base, image)
+    with tempfile.TemporaryDirectory(prefix="faas-base-") as scratch:
+
+        def read() -> Iterator[Path]:
+            step(f"reading {base}")
+            yield from layers_of(name, Path(scratch), platform=platform, connection=connection)
+
+        return library_bytecode.layers(name, read, python=_PYTHON, cache=kept, step=step)
 
 
 def _packages(

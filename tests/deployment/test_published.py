@@ -17,7 +17,7 @@ from faas import bundle
 from faas.bundle.fetching import fetch
 from faas.bundle.manifest import SNAPSHOT
 from faas.deployment import published, runtime_image
-from faas.deployment.plan import Places, Shipping
+from faas.deployment.plan import BUNDLE, Places, Shipping
 from faas.deployment.published import missing, planned, publish
 from faas.errors import SettingError
 from faas.preparation import Description, Origin, Preparation
@@ -59,7 +59,7 @@ def test_an_image_has_the_bundle_and_a_second_push_sends_nothing(registry: Regis
     assert planned(made).image == f"{repository}/embed:{made.revision}"
     first = publish(made, means(tmp_path))
     assert first.code.image.startswith(f"{repository}/embed@sha256:")
-    assert first.code.bundle == runtime_image.BUNDLE
+    assert first.code.bundle == BUNDLE
     assert first.sent_bytes > 0
     again = publish(made, means(tmp_path))
     assert (again.code, again.sent_bytes) == (first.code, 0)

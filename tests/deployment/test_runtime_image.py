@@ -13,7 +13,8 @@ from deploy.image.errors import WrongPlatform
 from deploy.image.layer_cache import LayerCache
 from faas import modules
 from faas.deployment import runtime_image
-from faas.deployment.runtime_image import BUNDLE, LIBRARIES, Recipe
+from faas.deployment.plan import BUNDLE
+from faas.deployment.runtime_image import LIBRARIES, Recipe
 from tests import registry_server
 from tests.registry_server import Registry
 from tests.wheels import only_from, write_wheel
