@@ -79,7 +79,10 @@ def image(option: str, value: str) -> str:
         path = rest
     repository, colon, tag = path.partition(":")
     if not _REPOSITORY.fullmatch(repository) or (colon and not _TAG.fullmatch(tag)):
-        remedy = "write it as registry/name:tag, in lower case, the name of two characters or more"
+        if len(repository) == 1:
+            what = f"has a name of one character after its registry: {repository!r}"
+            raise InvalidSpec(option, value, what, "give it two or more: Knative resolves no image of a shorter name")
+        remedy = "write it as registry/name:tag, in lower case"
         raise InvalidSpec(option, value, "is not a reference of an image", remedy)
     if at and not _DIGEST.fullmatch(digest):
         raise InvalidSpec(option, value, "has a digest that is not one", "write @sha256: and 64 hexadecimal digits")

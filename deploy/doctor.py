@@ -87,7 +87,9 @@ def examine(facts: Facts, spec: ServiceSpec | None = None, *, batch_size: int | 
     `batch_size` is the largest batch of the function, for which the concurrency should be made.
     """
     if facts.problem is not None:
-        return [Finding("error", "cluster", facts.problem, "mend this first, nothing else could be looked at")]
+        remedy = "mend this first: what is asked of the cluster could not be looked at"
+        found = [Finding("error", "cluster", facts.problem, remedy), *(_reach(reach) for reach in facts.reaches)]
+        return found if spec is None else [*found, *coherence(spec.scaling, batch_size)]
     found = [Finding("ok", "cluster", f"{facts.host} answers, Kubernetes {facts.version or 'of unknown version'}")]
     found += _knative(facts)
     found += _clock(facts)

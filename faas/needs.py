@@ -51,8 +51,18 @@ def of_file(target: str, error: TargetError) -> tuple[str, ...]:
     here = environments.current()
     recipe = here.recipe() if here is not None else None
     if recipe is None:
-        raise error
+        raise _pointed(error, error.__cause__) from error.__cause__
     held = ", ".join(recipe.requirements)
     raise TargetError(
         f"{error}; its environment holds faas and {held}, no more: add what is missing to requirements="
     ) from error.__cause__
+
+
+def _pointed(error: TargetError, cause: ImportError) -> TargetError:
+    """Return the error with where a package that is missing can be named, where it is one."""
+    if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
+        return error
+    return TargetError(
+        f"{error}; install its package here, or name it in requirements=[...] of the function, which then gets an "
+        "environment, and on a cluster an image, that has it"
+    )

@@ -14,7 +14,7 @@ from faas import environments, settings, tasks, versions
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
 from faas.targets import Target
-from faas.tasks import Progress
+from faas.tasks import Progress, Waiting
 
 KEPT_SNAPSHOTS = 3
 
@@ -91,16 +91,18 @@ async def _make(target: str, name: str | None, store: Path, asked: str | None, p
     _writable(store)
     from snapshot.staging import scratch_folder  # local: what is fresh needs none of it
 
+    # The second process has done its imports by the time that the first has frozen something for it to check.
     with scratch_folder(store) as scratch:
-        task = {"target": target, "function": name, "export": asked, "folder": str(scratch / "snapshot")}
-        wanted = {**task, "verb": "make", "exported": str(scratch / "exported")}
-        made, python = await _in_environment(wanted, progress)
-        task["python"] = python or sys.executable
-        outcome: dict[str, Any] = {"snapshot": None, "digest": None, "reason": made["reason"]}
-        if made["exported"] is not None:
-            outcome = await _checked_export(made, {**task, "folder": str(scratch / "exported")}, progress)
-        if made["digest"] is not None and outcome["snapshot"] is None:
-            outcome = {**outcome, **await _checked(made, task, progress)}
+        async with tasks.ahead("faas.preparing") as checker:
+            task = {"target": target, "function": name, "export": asked, "folder": str(scratch / "snapshot")}
+            wanted = {**task, "verb": "make", "exported": str(scratch / "exported")}
+            made, python = await _in_environment(wanted, progress)
+            task["python"] = python or sys.executable
+            outcome: dict[str, Any] = {"snapshot": None, "digest": None, "reason": made["reason"]}
+            if made["exported"] is not None:
+                outcome = await _checked_export(made, {**task, "folder": str(scratch / "exported")}, checker, progress)
+            if made["digest"] is not None and outcome["snapshot"] is None:
+                outcome = {**outcome, **await _checked(made, task, checker, progress)}
         if outcome["snapshot"] is not None:
             outcome["snapshot"] = _published(made["description"]["name"], Path(outcome["snapshot"]), store)
     copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason", "globals")
@@ -131,9 +133,13 @@ async def _in_environment(task: dict[str, Any], progress: Progress) -> tuple[dic
             raise NotPrepared(str(error), *found) from None
 
 
-async def _run(task: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Run one task in a process of the interpreter that it names and return its last report."""
+async def _run(task: dict[str, Any], progress: Progress, *, ahead: Waiting | None = None) -> dict[str, Any]:
+    """Run one task in a process of the interpreter that it names, the one `ahead` where that will do, and return its
+    last report.
+    """
     what = f"{task['target']} ready"
+    if ahead is not None and ahead.is_waiting and task["python"] == sys.executable:
+        return await ahead.run(task, progress, what=what)
     return await tasks.run("faas.preparing", task, progress, what=what, python=task["python"])
 
 
@@ -167,25 +173,33 @@ def _published(name: str, folder: Path, store: Path) -> str:
     return str(local.folder(kept))
 
 
-async def _checked_export(made: dict[str, Any], task: dict[str, Any], progress: Progress) -> dict[str, Any]:
+async def _checked_export(
+    made: dict[str, Any], task: dict[str, Any], checker: Waiting, progress: Progress
+) -> dict[str, Any]:
     """Check the exported state; where it is not as good, say why, so that the state as it was is used."""
     exported = made["exported"]
     made = {**made, "digest": exported["digest"]}
-    outcome = await _checked(made, {**task, "later": exported["later"]}, progress, tolerance=EXPORTED_TOLERANCE)
+    task = {**task, "later": exported["later"]}
+    outcome = await _checked(made, task, checker, progress, tolerance=EXPORTED_TOLERANCE)
     if outcome["snapshot"] is None:
         return {"snapshot": None, "export_reason": outcome["reason"]}
     return {**outcome, "export": made["export"], "later": exported["later"], "state_bytes": exported["state_bytes"]}
 
 
 async def _checked(
-    made: dict[str, Any], task: dict[str, Any], progress: Progress, *, tolerance: Tolerance = TOLERANCE
+    made: dict[str, Any],
+    task: dict[str, Any],
+    checker: Waiting,
+    progress: Progress,
+    *,
+    tolerance: Tolerance = TOLERANCE,
 ) -> dict[str, Any]:
     """Thaw in a fresh process and compare the answers; a snapshot that is not as good as `setup()` is not used."""
     name = made["description"]["name"]
     progress(f"thawing {name} in a fresh process")
     unused = {"snapshot": None, "digest": None}
     try:
-        checked = await _run({**task, "verb": "check", "function": name}, progress)
+        checked = await _run({**task, "verb": "check", "function": name}, progress, ahead=checker)
     except NotPrepared as error:
         return {**unused, "reason": f"the state does not thaw: {error}"}
     if made["answers"] is not None and not _same(made["answers"], checked["answers"], tolerance):

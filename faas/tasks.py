@@ -1,7 +1,8 @@
 """Work done in a process of its own: what it is comes on standard input, what becomes of it comes back line by line.
 
-`run` is the parent's side, `serve` the child's. A child reads one task as JSON from standard input and writes reports,
-one JSON line each, to the descriptor that the task names; standard output and error are those of the code it runs.
+`run` and `ahead` are the parent's side, `serve` the child's. A child reads one task as JSON from standard input and
+writes reports, one JSON line each, to the descriptor that the task names; standard output and error are those of the
+code it runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -57,7 +58,10 @@ Report = Callable[[msgspec.Struct], None]
 
 def serve(kind: type[_T], do: Callable[[_T, Report], msgspec.Struct]) -> int:
     """Do the task on standard input and report what comes of it last. Returns the exit status."""
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
+    told = sys.stdin.buffer.read()
+    if not told:  # whoever started it ahead has no task for it
+        return 0
+    task = msgspec.json.decode(told, type=kind)
     os.set_inheritable(task.report_fd, False)
 
     def report(message: msgspec.Struct) -> None:
@@ -75,6 +79,53 @@ def serve(kind: type[_T], do: Callable[[_T, Report], msgspec.Struct]) -> int:
     return 0
 
 
+class Waiting:
+    """A process that has imported what its task takes, or is about to, and waits for one. Made by `ahead`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reader: int, writer: int) -> None:
+        self._process, self._reader, self._writer = process, reader, writer
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it can be given its task."""
+        return self._reader >= 0
+
+    async def run(self, task: dict[str, Any], progress: Progress, *, what: str) -> dict[str, Any]:
+        """Give it its one task and return its last report. Raises as `run` does."""
+        process, reader = self._process, self._reader
+        self._reader = -1
+        assert process.stdin is not None
+        process.stdin.write(msgspec.json.encode({**task, "report_fd": self._writer}))
+        process.stdin.close()
+        last, found = await _reports(reader, progress)
+        status = await process.wait()
+        if last["type"] == "failed":
+            raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x), **found)
+        if last["type"] == "step":
+            raise NotPrepared(f"the process that makes {what} ended with status {status} while {last['text']}", **found)
+        return last
+
+    async def end(self) -> None:
+        """End it, with all it started, unless it has ended."""
+        if self.is_waiting:
+            os.close(self._reader)
+            self._reader = -1
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def ahead(module: str, *, python: str = sys.executable) -> AsyncIterator[Waiting]:
+    """Start `python -m module` before its task is known: it does its imports meanwhile. It ends with the context."""
+    waiting = await _start(module, python)
+    try:
+        yield waiting
+    finally:
+        await waiting.end()
+
+
 async def run(
     module: str, task: dict[str, Any], progress: Progress, *, what: str, python: str = sys.executable
 ) -> dict[str, Any]:
@@ -85,6 +136,11 @@ async def run(
     Raises:
         NotPrepared: the task failed, or its process ended without a word.
     """
+    async with ahead(module, python=python) as process:
+        return await process.run(task, progress, what=what)
+
+
+async def _start(module: str, python: str) -> Waiting:
     reader, writer = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -103,22 +159,7 @@ async def run(
         raise
     finally:
         os.close(writer)
-    try:
-        assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode({**task, "report_fd": writer}))
-        process.stdin.close()
-        last, found = await _reports(reader, progress)
-        status = await process.wait()
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    if last["type"] == "failed":
-        raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x), **found)
-    if last["type"] == "step":
-        raise NotPrepared(f"the process that makes {what} ended with status {status} while {last['text']}", **found)
-    return last
+    return Waiting(process, reader, writer)
 
 
 async def _reports(descriptor: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -39,16 +39,17 @@ def connect(
     """
     if namespace is not None and not names.is_namespace(namespace):
         raise InvalidName("namespace", namespace, "is not a DNS label", "use a-z, 0-9 and hyphens, at most 63")
-    configuration = _new_configuration()
-    if (files := _kubeconfig(environ)) is not None:
-        context, inherited = _from_kubeconfig(files, context, configuration)
-    elif "KUBERNETES_SERVICE_HOST" in environ:
-        context, inherited = None, _from_pod(configuration)
-    else:
+    files = _kubeconfig(environ)
+    if files is None and "KUBERNETES_SERVICE_HOST" not in environ:
         raise NoCluster(
             f"no cluster: KUBECONFIG is not set and there is no {_USUAL}; have your operator give you a kubeconfig "
-            "and name it in KUBECONFIG, or render the manifest alone with: faas deploy --dry-run -o yaml"
+            "and name it in KUBECONFIG, or render the manifest alone with: faas deploy TARGET --dry-run -o yaml"
         )
+    configuration = _new_configuration()
+    if files is not None:
+        context, inherited = _from_kubeconfig(files, context, configuration)
+    else:
+        context, inherited = None, _from_pod(configuration)
     if configuration.proxy is None:  # one that the kubeconfig names stands, as with kubectl
         configuration.proxy = proxy.choose(configuration.host, environ)
     configuration.no_proxy = None

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -61,22 +62,23 @@ def make(
     """
     into = into.absolute()
     _refuse_other(into)
-    function, folder = _found(target)
-    into.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=into.parent))
-    staging.chmod(0o755)  # it is read by other users: a container's, which is not root
-    try:
-        making = _Making(function, folder, staging, fresh)
-        making.include([*function.spec.include, *include])
-        if preparation is not None:
-            making.prepared(preparation, with_snapshot)
-        bundle = making.write()
-        if verify:
-            bundle = making.verified(bundle)
-        _replace(staging, into)
-        return bundle
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    with verifying.Elsewhere() if verify else nullcontext() as elsewhere:  # it starts while the target is imported
+        function, folder = _found(target)
+        into.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=into.parent))
+        staging.chmod(0o755)  # it is read by other users: a container's, which is not root
+        try:
+            making = _Making(function, folder, staging, fresh)
+            making.include([*function.spec.include, *include])
+            if preparation is not None:
+                making.prepared(preparation, with_snapshot)
+            bundle = making.write()
+            if elsewhere is not None:
+                bundle = making.verified(bundle, elsewhere)
+            _replace(staging, into)
+            return bundle
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _refuse_other(into: Path) -> None:
@@ -252,15 +254,13 @@ class _Making:
             notes=tuple(included.notes(self.reached.local.values(), self.folder, self.files)),
         )
 
-    def verified(self, bundle: Bundle) -> Bundle:
+    def verified(self, bundle: Bundle, elsewhere: verifying.Elsewhere) -> Bundle:
         """Return the bundle, once it was loaded in a clean interpreter.
 
         A local module that it lacks there, imported by a made-up name, is added. Raises Unbundleable.
         """
-        while True:
-            failure = verifying.load_elsewhere(self.staging)
-            if failure is None:
-                return bundle
+        failure = elsewhere.load(self.staging)
+        while failure is not None:
             before = len(self.reached.local)
             if failure.missing is not None:
                 self.walk.add_missing(failure.missing)
@@ -268,6 +268,9 @@ class _Making:
                 remedy = "import it as a plain module, or correct what the bundle is made of"
                 raise Unbundleable(f"{self.function.name} cannot be loaded elsewhere: {failure.message}", remedy)
             bundle = self.write()
+            with verifying.Elsewhere() as another:
+                failure = another.load(self.staging)
+        return bundle
 
 
 def _written(path: Path, content: Path | bytes) -> File:

@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -46,9 +46,40 @@ class Answer(msgspec.Struct, frozen=True):
     globals: dict[str, dict[str, str]] = {}
 
 
-def load_elsewhere(folder: Path) -> Failure | None:
-    """Load a bundle in a clean interpreter, from another folder, with nothing of the user's on its path."""
-    return _ask(folder=str(folder)).failure
+class Elsewhere:
+    """A clean interpreter that waits for its one task. A context: with it the interpreter ends."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "faas.bundle.verifying"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=_environment(),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def ask(self, task: Task) -> Answer:
+        """Give it its task."""
+        try:
+            answer, said = self._process.communicate(msgspec.json.encode(task), LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return Answer(Failure(f"importing it took longer than {LIMIT_S:g} s"))
+        if not answer:
+            last = said.decode(errors="replace").strip().splitlines()[-1:]
+            return Answer(Failure(f"its process ended with status {self._process.returncode}: {' '.join(last)}"))
+        return msgspec.json.decode(answer, type=Answer)
+
+    def load(self, folder: Path) -> Failure | None:
+        """Load a bundle there, from another folder, with nothing of the user's on its path."""
+        return self.ask(Task(folder=str(folder))).failure
 
 
 def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
@@ -61,7 +92,8 @@ def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
     if not loaded:
         return {}
     here = os.getcwd()  # what "" in the path means to this process: the other one is in another folder
-    answer = _ask(names=tuple(loaded), search=tuple(place or here for place in sys.path))
+    with Elsewhere() as interpreter:
+        answer = interpreter.ask(Task(names=tuple(loaded), search=tuple(place or here for place in sys.path)))
     if answer.failure is not None:
         raise Unbundleable(f"the modules cannot be imported again: {answer.failure.message}", "correct that")
     changed: dict[str, dict[str, Any]] = {}
@@ -107,28 +139,6 @@ def _globals_of(module: types.ModuleType) -> dict[str, Any]:
     }
 
 
-def _ask(**task: Any) -> Answer:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "faas.bundle.verifying"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        env=_environment(),
-    )
-    try:
-        answer, said = process.communicate(msgspec.json.encode(Task(**task)), LIMIT_S)
-    except subprocess.TimeoutExpired:
-        return Answer(Failure(f"importing it took longer than {LIMIT_S:g} s"))
-    finally:
-        process.kill()
-        process.communicate()
-    if not answer:
-        last = said.decode(errors="replace").strip().splitlines()[-1:]
-        return Answer(Failure(f"its process ended with status {process.returncode}: {' '.join(last)}"))
-    return msgspec.json.decode(answer, type=Answer)
-
-
 def _environment() -> dict[str, str]:
     """Return the environment of a clean interpreter: this framework is found there, the user's folders are not."""
     found = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSTARTUP")}
@@ -139,7 +149,10 @@ def _environment() -> dict[str, str]:
 
 def main() -> None:
     """Do the task on standard input. Standard output is for the answer: what user code prints goes to the other."""
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    told = sys.stdin.buffer.read()
+    if not told:  # whoever started it has nothing to ask
+        os._exit(0)
+    task = msgspec.json.decode(told, type=Task)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:

@@ -52,11 +52,14 @@ class Where:
         """Give the cluster; what goes wrong with it is said with what to do next."""
         from faas.cli.cluster.failures import failures  # the Kubernetes client, which most commands do without
 
-        with failures():
-            from deploy.knative import Cluster
+        with failures(), self.connect() as cluster:
+            yield cluster
 
-            with Cluster.connect(self.context, self.namespace or settings.read().namespace) as cluster:
-                yield cluster
+    def connect(self) -> Cluster:
+        """Return the cluster, to which nothing is sent yet. Raises ClusterErrors."""
+        from deploy.knative import Cluster  # as above
+
+        return Cluster.connect(self.context, self.namespace or settings.read().namespace)
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:

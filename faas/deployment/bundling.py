@@ -6,7 +6,9 @@ So whoever deploys never imports user code, and a function with an environment o
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -34,19 +36,27 @@ class Bundled(msgspec.Struct, frozen=True, kw_only=True, tag="bundled"):
     revision: str
 
 
-async def run(task: Task, progress: tasks.Progress, *, python: str | None) -> Bundled:
+_MODULE: Final = "faas.deployment.bundling"
+
+
+def ahead() -> AbstractAsyncContextManager[tasks.Waiting]:
+    """Start a process of this interpreter that can be given to `run`, once, when there is something to pack."""
+    return tasks.ahead(_MODULE)
+
+
+async def run(
+    task: Task, progress: tasks.Progress, *, python: str | None, ahead: tasks.Waiting | None = None
+) -> Bundled:
     """Do a task in a process of the interpreter `python`, this one where it is None; its `report_fd` is not looked at.
 
     Raises:
         NotPrepared: it cannot be packed; says what is in the way.
     """
-    done = await tasks.run(
-        "faas.deployment.bundling",
-        msgspec.to_builtins(task),
-        progress,
-        what=f"a bundle of {task.target}",
-        python=python or sys.executable,
-    )
+    what, plain = f"a bundle of {task.target}", msgspec.to_builtins(task)
+    if ahead is not None and ahead.is_waiting and python in (None, sys.executable):
+        done = await ahead.run(plain, progress, what=what)
+    else:
+        done = await tasks.run(_MODULE, plain, progress, what=what, python=python or sys.executable)
     return msgspec.convert(done, Bundled)
 
 

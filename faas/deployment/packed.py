@@ -14,6 +14,7 @@ from faas.deployment import bundling, described
 from faas.deployment.plan import Places, Plan, Shipping, plan, shipping
 from faas.preparation import Preparation, Preparations
 from faas.targets import Target
+from faas.tasks import Waiting
 from snapshot.s3_address import is_s3
 
 Step = Callable[[str], None]
@@ -67,8 +68,9 @@ async def packed(target: str, places: Places, *, store: Path, scratch: Path, ste
         TargetError: there is no such target.
         SettingError: there is nowhere for it to go.
     """
-    made = await prepare.prepare(target, store, progress=step)
-    return [await _packed(one, places, scratch / one.name, step) for one in made]
+    async with bundling.ahead() as packer:
+        made = await prepare.prepare(target, store, progress=step)
+        return [await _packed(one, places, scratch / one.name, packer=packer, step=step) for one in made]
 
 
 async def looked_at(target: str, places: Places, *, store: Path, scratch: Path, step: Step) -> Packed:
@@ -84,7 +86,7 @@ async def looked_at(target: str, places: Places, *, store: Path, scratch: Path, 
     return Packed(made, scratch / "bundle", _plan(places, made, Shipping()), done.revision, None)
 
 
-async def _packed(preparation: Preparation, places: Places, folder: Path, step: Step) -> Packed:
+async def _packed(preparation: Preparation, places: Places, folder: Path, *, packer: Waiting, step: Step) -> Packed:
     how = shipping(places, preparation.name, None if preparation.snapshot is None else preparation.state_bytes)
     task = bundling.Task(
         target=preparation.description.target,
@@ -93,7 +95,7 @@ async def _packed(preparation: Preparation, places: Places, folder: Path, step: 
         preparation=msgspec.structs.replace(preparation, versions=None),
         with_snapshot=how.kind == "image",
     )
-    done = await bundling.run(task, step, python=preparation.interpreter)
+    done = await bundling.run(task, step, python=preparation.interpreter, ahead=packer)
     made = bundle.read(folder, here=False)
     return Packed(made, folder, _plan(places, made, how), done.revision, preparation)
 

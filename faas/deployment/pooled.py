@@ -20,6 +20,7 @@ from faas.deployment import bundling, pool
 from faas.deployment.packed import Step
 from faas.deployment.published import client_of, push_snapshot
 from faas.preparation import Preparation
+from faas.tasks import Waiting
 from snapshot.s3_address import S3Address
 
 
@@ -53,17 +54,19 @@ async def packed(target: str, functions: str, *, store: Path, scratch: Path, ste
         NotPrepared: a function's code failed, or something of it cannot travel.
         TargetError: there is no such target.
     """
-    found = []
-    for preparation in await prepare.prepare(target, store, progress=step):
-        moved = preparation
-        if preparation.snapshot is not None:
-            address = f"{pool.store_of(functions)}/{preparation.name}@{preparation.digest}"
-            moved = msgspec.structs.replace(preparation, snapshot=address)
-        folder = scratch / preparation.name
-        task = bundling.Task(target=preparation.description.target, folder=str(folder), report_fd=0, preparation=moved)
-        done = await bundling.run(task, step, python=preparation.interpreter)
-        found.append(Packed(bundle.read(folder, here=False), folder, done.revision, preparation))
-    return found
+    async with bundling.ahead() as packer:
+        made = await prepare.prepare(target, store, progress=step)
+        return [await _packed(one, functions, scratch / one.name, packer=packer, step=step) for one in made]
+
+
+async def _packed(preparation: Preparation, functions: str, folder: Path, *, packer: Waiting, step: Step) -> Packed:
+    moved = preparation
+    if preparation.snapshot is not None:
+        address = f"{pool.store_of(functions)}/{preparation.name}@{preparation.digest}"
+        moved = msgspec.structs.replace(preparation, snapshot=address)
+    task = bundling.Task(target=preparation.description.target, folder=str(folder), report_fd=0, preparation=moved)
+    done = await bundling.run(task, step, python=preparation.interpreter, ahead=packer)
+    return Packed(bundle.read(folder, here=False), folder, done.revision, preparation)
 
 
 def put(packed: Packed, functions: str, step: Step) -> int:

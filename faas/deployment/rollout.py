@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from deploy.errors import InvalidSpec
-from deploy.knative import Cluster
-from deploy.knative.apply import Applied
-from deploy.knative.progress import Progress
-from deploy.manifest import Document
 from deploy.traffic import Plan, Share, checked, shares_of
+
+if TYPE_CHECKING:
+    from deploy.knative import Cluster
+    from deploy.knative.apply import Applied
+    from deploy.knative.progress import Progress
+    from deploy.manifest import Document
 
 Step = Callable[[str], None]
 

@@ -1,35 +1,41 @@
-"""`faas deploy` to a cluster."""
+"""`faas deploy` to a cluster.
+
+What talks to registries and clusters takes longer to import than all else. It is imported by a thread, while functions
+are made ready and packed by processes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from deploy import advice, manifest
-from deploy.knative import Cluster
 from faas import settings
 from faas.cli import listing, progress, registries
-from faas.cli.cluster import trial
 from faas.cli.cluster.failures import failures
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import size
 from faas.cli.progress import Step
 from faas.cli.where import Where
 from faas.deployment import plan as plans
-from faas.deployment import published, steps
 from faas.deployment.described import Surroundings
 from faas.deployment.packed import Packed, packed
 from faas.deployment.plan import Places, Way
-from faas.deployment.published import Means
 from faas.deployment.rollout import Rollout
-from faas.deployment.steps import Deployed
+from faas.errors import SettingError
+
+if TYPE_CHECKING:
+    from deploy.knative import Cluster
+    from faas.deployment.steps import Deployed
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 _USUAL_READY_S = 660.0
 
@@ -102,17 +108,28 @@ def run(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool
         rollout = _checked(wishes)
         if wishes.dry_run:
             return _look(targets, where, wishes)
-    with where.connected() as cluster:
         deployed: list[Deployed] = []
-        try:
-            _deploy(targets, cluster, wishes, rollout=rollout, done=deployed.append)
-        finally:  # one that fails hides none of those before it
-            if deployed:
-                _show(deployed, as_json=as_json)
-        if not wishes.watch:
-            return 0
-        on_trial = [one for one in deployed if wishes.canary in one.brought.traffic.values()]
-        return max((trial.watch(cluster, one.brought.service, as_json=as_json) for one in on_trial), default=0)
+        with contextlib.ExitStack() as stack:
+            try:
+                with _ready(targets, wishes.places, lambda: _connect(where)) as (found, connected, step):
+                    cluster = stack.enter_context(connected)
+                    _deploy(found, cluster, wishes, rollout=rollout, step=step, done=deployed.append)
+            finally:  # one that fails hides none of those before it
+                if deployed:
+                    _show(deployed, as_json=as_json)
+            if not wishes.watch:
+                return 0
+            from faas.cli.cluster import trial
+
+            on_trial = [one for one in deployed if wishes.canary in one.brought.traffic.values()]
+            return max((trial.watch(cluster, one.brought.service, as_json=as_json) for one in on_trial), default=0)
+
+
+def _connect(where: Where) -> Cluster:
+    """Return the cluster, and have what a deployment needs imported."""
+    from faas.deployment import steps  # noqa: F401 (for those who import it next)
+
+    return where.connect()
 
 
 def _checked(wishes: Wishes) -> Rollout:
@@ -124,15 +141,26 @@ def _checked(wishes: Wishes) -> Rollout:
     if wishes.watch and wishes.canary is None:
         raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
     pairs(wishes.env)
-    plans.check(plans.looked_at(wishes.places) if wishes.dry_run else wishes.places)
+    if wishes.dry_run:
+        plans.check(plans.looked_at(wishes.places))
+        return wishes.rollout
+    try:
+        plans.check(wishes.places)
+    except SettingError as error:
+        if settings.names_cluster():
+            raise
+        raise SettingError(f"{error}; and no cluster is named: set KUBECONFIG to a kubeconfig") from None
     return wishes.rollout
 
 
 def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
     """Write the manifests of all functions; nothing is sent anywhere."""
+    from deploy import advice, manifest
+    from faas.deployment import published, steps
+
     namespace = where.namespace or settings.read().namespace or "default"
     wanted = plans.looked_at(wishes.places)
-    with _ready(targets, wanted) as (found, _):
+    with _ready(targets, wanted, lambda: None) as (found, _, _):
         documents = [steps.rendered(one, wishes.around(namespace)) for one in found]
         for one in found:
             spec = steps.spec_of(one, published.planned(one), wishes.around(namespace))
@@ -147,30 +175,55 @@ def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
 
 
 def _deploy(
-    targets: tuple[str, ...], cluster: Cluster, wishes: Wishes, *, rollout: Rollout, done: Callable[[Deployed], None]
+    found: list[Packed],
+    cluster: Cluster,
+    wishes: Wishes,
+    *,
+    rollout: Rollout,
+    step: Step,
+    done: Callable[[Deployed], None],
 ) -> None:
-    with _ready(targets, wishes.places) as (found, step):
-        means = Means(
-            connection=registries.connection(wishes.insecure, wishes.ca_file),
-            cache=registries.cache(),
-            progress=registries.told(step),
-            step=step,
-        )
-        around = wishes.around(cluster.namespace)
-        for one in found:
-            done(steps.deploy(one, cluster, means, around=around, rollout=rollout))
+    from faas.deployment import steps
+    from faas.deployment.published import Means
+
+    means = Means(
+        connection=registries.connection(wishes.insecure, wishes.ca_file),
+        cache=registries.cache(),
+        progress=registries.told(step),
+        step=step,
+    )
+    around = wishes.around(cluster.namespace)
+    for one in found:
+        done(steps.deploy(one, cluster, means, around=around, rollout=rollout))
 
 
 @contextlib.contextmanager
-def _ready(targets: tuple[str, ...], wanted: Places) -> Iterator[tuple[list[Packed], Step]]:
-    """Give the functions of all targets, packed, and a way to say what is being done."""
-    store = settings.read().snapshots
+def _ready(targets: tuple[str, ...], wanted: Places, beside: Callable[[], T]) -> Iterator[tuple[list[Packed], T, Step]]:
+    """Give the functions of all targets, packed, what `beside` returned meanwhile, and a way to say what is done."""
     with progress.steps() as step, tempfile.TemporaryDirectory(prefix="faas-deploy-") as scratch:
-        found: list[Packed] = []
-        for number, target in enumerate(targets):
-            folder = Path(scratch, str(number))
-            found += asyncio.run(packed(target, wanted, store=store, scratch=folder, step=step))
-        yield found, step
+        found, other = asyncio.run(_beside(_packed(targets, wanted, Path(scratch), step), beside))
+        yield found, other, step
+
+
+async def _packed(targets: tuple[str, ...], wanted: Places, scratch: Path, step: Step) -> list[Packed]:
+    store, found = settings.read().snapshots, []
+    for number, target in enumerate(targets):
+        found += await packed(target, wanted, store=store, scratch=scratch / str(number), step=step)
+    return found
+
+
+async def _beside(work: Coroutine[Any, Any, S], other: Callable[[], T]) -> tuple[S, T]:
+    """Return what comes of both: processes do the work, and a thread the other, whose imports take a while.
+
+    Raises what either raises; the rest is then ended.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            thread = group.create_task(asyncio.to_thread(other))
+            task = group.create_task(work)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return task.result(), thread.result()
 
 
 def _show(deployed: list[Deployed], *, as_json: bool) -> None:

@@ -12,10 +12,13 @@ from typing import Any
 import click
 
 from deploy import ServiceSpec, manifest
-from deploy.doctor import Finding, Reach, examine
+from deploy.doctor import Facts, Finding, Reach, examine
+from deploy.errors import MissingLibrary, NoCluster
+from deploy.knative import Cluster
 from faas import settings
 from faas.cli import listing, progress, registries
 from faas.cli.cluster.deploying import places
+from faas.cli.cluster.failures import failures
 from faas.cli.failure import WORK_FAILED
 from faas.cli.where import Where
 from faas.deployment import described, plan, published, reach, steps
@@ -30,18 +33,32 @@ def run(target: str | None, where: Where, given: Mapping[str, Any], *, as_json: 
     meant = places(
         image=given["image"], base=given["base"], store=given["store"], code=None, snapshot=given["snapshot"]
     )
-    with where.connected() as cluster:
+    with failures():
+        cluster, problem = _cluster(where)
+        namespace = where.namespace or "default" if cluster is None else cluster.namespace
         spec: ServiceSpec | None = None
         batch_size = None
         if target is not None:
             found = _looked_at(target, plan.looked_at(meant))
-            around = described.Surroundings(namespace=cluster.namespace, s3_places=settings.read().s3_places)
+            around = described.Surroundings(namespace=namespace, s3_places=settings.read().s3_places)
             spec, batch_size = _spec(found, around), described.batch_size(found.bundle)
-        document = None if spec is None else manifest.service(spec)
-        facts = cluster.facts(document, reach=_reaches(meant, given))
+        looks = _reaches(meant, given)
+        if cluster is None:
+            facts = Facts(host="", problem=problem, reaches=tuple(look() for look in looks))
+        else:
+            with cluster:
+                facts = cluster.facts(None if spec is None else manifest.service(spec), reach=looks)
     findings = examine(facts, spec, batch_size=batch_size)
     _show([*findings, *_about_places(meant)], as_json=as_json)
     return WORK_FAILED if any(finding.level == "error" for finding in findings) else 0
+
+
+def _cluster(where: Where) -> tuple[Cluster | None, str]:
+    """Return the cluster, or in words why there is none to be asked: there is more to look at."""
+    try:
+        return where.connect(), ""
+    except (NoCluster, MissingLibrary) as error:
+        return None, str(error)
 
 
 def _looked_at(target: str, meant: Places) -> Packed:

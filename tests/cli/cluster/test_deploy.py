@@ -112,7 +112,6 @@ def test_a_function_in_a_store_runs_on_the_shared_image(
         (["--image", "r.test/t", "--tag", "x", "--no-wait"], "leaves no time to share traffic", "leave --no-wait out"),
         (["--image", "r.test/t", "--snapshot", "disk"], "--snapshot disk: give s3, image", "correct it"),
         (["--image", "r.test/t", "--env", "A"], "--env A: has no value", "write --env NAME=VALUE"),
-        (["--local", "--canary", "5"], "--local and --canary, which is for clusters", "leave one out"),
         (["--local", "--image", "a/b"], "--local and --image, which is for clusters", "leave one out"),
     ],
 )

@@ -69,7 +69,7 @@ def test_traffic_is_shared_by_numbers_names_and_tags(faas: Faas, cluster: Cluste
     ("words", "says", "then"),
     [
         (["traffic", "hello", "--to", "9=100"], "'9' is not a revision", "it has hello-00001 (1)"),
-        (["traffic", "hello", "--to", "1=60"], "is the sum of the percentages", "have them sum to 100"),
+        (["traffic", "hello", "--to", "1=60"], "add up to 60 percent", "have them add up to 100"),
         (["traffic", "hello", "--watch"], "has no revision on trial", "faas deploy --canary 10"),
         (["promote", "hello", "--version", "2"], "follow the versions in their store", "--store s3://bucket/prefix"),
         (["scale", "hello"], "nothing says how many", "give INSTANCES, --min or --max"),

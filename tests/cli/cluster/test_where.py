@@ -81,3 +81,20 @@ def test_without_any_cluster_it_is_said_what_to_do(
     assert outcome.code == 1
     assert outcome.err.startswith("error: no cluster: KUBECONFIG is not set")
     assert "\nnext:  have your operator give you a kubeconfig" in outcome.err
+
+
+def test_all_that_a_deployment_lacks_is_named_at_once(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    said = faas("deploy", "app.py").err
+    assert "FAAS_IMAGE" in said
+    assert "FAAS_STORE" in said
+    assert "FAAS_BASE_IMAGE" in said
+    assert "KUBECONFIG" in said
+
+
+def test_doctor_looks_at_what_needs_no_cluster(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    outcome = faas("doctor", "--image", "127.0.0.1:1/team")
+    assert outcome.code == 1
+    assert "error   cluster  no cluster: KUBECONFIG is not set" in outcome.out
+    assert "127.0.0.1:1/team cannot be reached" in outcome.out
