@@ -87,7 +87,7 @@ def test_a_revision_is_named_by_id_beginning_number_tag_or_as_the_latest():
     found = rules.tag(found, {"old": one})
     for text, meant in ((one, one), (one[:5], one), ("1", one), ("old", one), ("2", two), ("latest", two)):
         assert rules.resolve(found, text) == meant, text
-    for text in ("", "nothing", "3"):
+    for text in ("", "nothing", "1000"):
         with pytest.raises(PlatformError, match="no revision"):
             rules.resolve(found, text)
     with pytest.raises(PlatformError, match="did you mean 'latest'"):
