@@ -184,6 +184,27 @@ def test_ba_10_a_promise_that_has_passed_before_anybody_could_look_is_served_whe
     run(scenario())
 
 
+@pytest.mark.parametrize("num", [1, 3])
+def test_b5_who_waits_behind_a_blocked_batch_is_told_when_its_promise_is_over(num: int) -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=10.0)
+        async with virtual(model.predict, Batching(max_batch_size=4, wait_ms=0, slo_ms=100)) as engine:
+            callers = Callers(engine)
+            callers.send(item(1))
+            await asyncio.sleep(0.01)
+            callers.send(*(item(x) for x in range(10, 10 + num)))
+            answers = await callers.all()
+        assert answers[1] == (10.0, 2)
+        for x in range(10, 10 + num):
+            told_at, error = answers[x]
+            assert isinstance(error, DeadlineUnmeetable)
+            assert "longer than slo_ms" in str(error)
+            assert told_at == pytest.approx(0.11, abs=0.002)
+        assert model.sizes == [1]
+
+    virtually(scenario())
+
+
 def test_sizes_are_tried_by_doubling(run: Run) -> None:
     async def scenario() -> None:
         gate = Gate()
