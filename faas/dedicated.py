@@ -90,7 +90,7 @@ def _end(signum: int, frame: FrameType | None) -> None:
 
 async def _serve(loaded: Loaded, listen: socket.socket, phases: dict[str, float], found: Settings) -> int:
     function, runtime = loaded.handler.function, loaded.server.runtime
-    runtime.begin(f"{socket.gethostname()}-{os.getpid()}", phases=phases)
+    runtime.begin(f"{socket.gethostname()}-{os.getpid()}", phases=phases, is_fresh=True)
 
     def ready() -> None:
         took = ", ".join(f"{phase} {seconds:.3f} s" for phase, seconds in phases.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 _NUM_TRACE_LINES: Final = 3
 _TEARDOWN_S: Final = 10.0
+FRESH_S: Final = 5.0
+"""How long after it became ready an instance that nobody tells takes a call for one that waited for it."""
 STUCK_AFTER_S: Final = 5.0
 """How long after `timeout_s` a plain handler that nobody waits for any more may still run."""
 
@@ -70,6 +73,7 @@ class Runtime:
         self.times = shared.times
         self._servable = Servable(handler, shared, version)
         self.versions = None if supply is None else _keeper(supply, shared, self._version_moved)
+        self.cold_until = -math.inf
         self._state: State = "starting"
         self._on_recycle: Callable[[], None] | None = None
         self._num_calls_left: int | None = None
@@ -82,18 +86,22 @@ class Runtime:
         phases: dict[str, float] | None = None,
         on_recycle: Callable[[], None] | None = None,
         on_stuck: Callable[[str], None] | None = None,
+        is_fresh: bool = False,
     ) -> None:
         """Be this instance from now on.
 
         `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one
         puts it there, `load` included. `on_recycle` is called once, after `recycle_after` calls.
         `on_stuck` is called once, with the reason, when a handler goes on `STUCK_AFTER_S` after the time of its call.
+        `is_fresh` says that nobody tells which calls waited for it: those count that come until the first answer, and
+        within `FRESH_S` of it being ready.
         """
         self.instance_id = instance_id
         self.phases = phases if phases is not None else {}
         self.metrics.begin(self.phases)
         self._on_recycle = on_recycle
         self._num_calls_left = self.function.spec.recycle_after if on_recycle is not None else None
+        self.cold_until = math.inf if is_fresh else -math.inf
         if on_stuck is not None:
             patience_s = self.function.spec.calls.timeout_s + STUCK_AFTER_S
             self.thread.watch(patience_s, lambda: on_stuck(self._where_stuck()))
@@ -130,6 +138,7 @@ class Runtime:
         if self._state == "starting":
             self._enter("ready", "ready")
             self.admitting = True
+            self.cold_until = min(self.cold_until, self.clock() + FRESH_S)
 
     def admit(self) -> None:
         """Let a call in.
@@ -147,6 +156,7 @@ class Runtime:
     def answered_cold(self) -> None:
         """Count the start of this instance as a cold one: a call had to wait for it."""
         self.metrics.num_cold_starts = 1
+        self.cold_until = min(self.cold_until, self.clock())
 
     def answered(self) -> None:
         """Count one answered call towards `recycle_after`."""

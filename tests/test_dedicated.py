@@ -175,6 +175,15 @@ def test_a_bundle_is_set_up_served_and_ended(tmp_path, slow):
     assert re.search(r"slow is ready: start \d+\.\d+ s, import \d+\.\d+ s, setup ", served.said)
 
 
+def test_the_first_answer_of_a_fresh_instance_says_what_its_start_cost(tmp_path, slow):
+    with container(tmp_path, "--bundle", str(slow)) as served:
+        served.until_ready()
+        told = [served.ask("POST", "/", 3)[2] for _ in range(2)]
+    assert [headers["x-cold-start"] for headers in told] == ["1", "0"]
+    assert {"start", "import", "setup"} <= {part.partition(";")[0] for part in told[0]["server-timing"].split(", ")}
+    assert "import" not in told[1]["server-timing"]
+
+
 @pytest.mark.slow
 def test_a_bundle_with_its_snapshot_thaws_and_answers_without_the_users_files(tmp_path, frozen):
     with container(tmp_path, FAAS_BUNDLE=str(frozen)) as served:

@@ -212,7 +212,7 @@ class Invoke:
             said.append(_WARM)
             return said
         timing = server_timing(call)
-        if asked.headers.get(stated.COLD) == b"1":
+        if asked.headers.get(stated.COLD) == b"1" or call.queued_at <= self._runtime.cold_until:
             self._runtime.answered_cold()
             said.append(_COLD)
             timing += cold_start(self._runtime.phases, stated.activate_ms(asked.headers))
