@@ -9,6 +9,7 @@ import selectors
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from faas.engine.batcher import Batcher
 from faas.engine.engine import Engine, make_engine
 from faas.engine.thread import ModelThread
 from faas.engine.work import Work
@@ -75,7 +76,12 @@ class Model:
 
 @contextlib.asynccontextmanager
 async def virtual(
-    handler: Callable[..., Any], batching: Batching, *, max_queue: int = 1000, **work: Any
+    handler: Callable[..., Any],
+    batching: Batching,
+    *,
+    max_queue: int = 1000,
+    batchers: list[Batcher] | None = None,
+    **work: Any,
 ) -> AsyncIterator[Engine]:
     """An engine in virtual time over an `async def`."""
     engine = make_engine(
@@ -84,6 +90,7 @@ async def virtual(
         max_inputs=1000,
         max_queue=max_queue,
         thread=ModelThread(),
+        batchers=batchers,
         clock=asyncio.get_running_loop().time,
     )
     await engine.start()

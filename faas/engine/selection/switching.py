@@ -5,16 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from faas.clock import Clock, monotonic
 from faas.engine.selection.several import Candidate, Counts, Several
 from faas.engine.selection.slack import Outlook, Switch
 from faas.messages import Call
 
+_UNKNOWN: Final = Outlook(math.inf, math.inf, math.inf)
+"""Of a variant that nothing more is to be given, as long as nothing can be said of it."""
+
 
 class Latency(Protocol):
     """What is asked of the latency model of a variant."""
+
+    @property
+    def is_confident(self) -> bool:
+        """Whether enough was seen of it."""
+        ...
+
+    @property
+    def largest_run(self) -> int:
+        """The largest size that has run."""
+        ...
 
     def seconds(self, size: int) -> float:
         """Return the expected seconds of a batch; 0.0 before one has run."""
@@ -75,8 +88,19 @@ class Switching(Several):
             Outlook(total - own + held.pending_s(1), held.latency.at_most(1), self._capacity(held))
             for own, held in zip(pending, self._predictions, strict=True)
         ]
+        for number, held in enumerate(self._predictions[:-1]):
+            if not held.latency.is_confident and self._has_enough_to_try(number, held):
+                outlooks[number] = _UNKNOWN
         slack_s = min(call.deadline - now, self._slo_s)
         self._give(call, self.candidates[self.switch.choose(outlooks, slack_s, now)])
+
+    def _has_enough_to_try(self, number: int, known: Prediction) -> bool:
+        """Whether a variant of which little is known has as much in hand as its engine would try in one batch.
+
+        More of a burst would bet on it: what comes then is answered by those that are faster.
+        """
+        engine = self.candidates[number].engine
+        return engine.num_queued + engine.num_running >= max(1, 2 * known.latency.largest_run)
 
     def _capacity(self, known: Prediction) -> float:
         """Return the calls a second that a variant can answer in time in the long run; infinity while it is unknown.

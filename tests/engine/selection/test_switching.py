@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from faas.engine.batcher import Batcher
+from faas.engine.selection.assembly import _prediction
 from faas.engine.selection.several import Candidate, Counts
 from faas.engine.selection.slack import Outlook, Switch
 from faas.engine.selection.switching import Prediction, Switching
 from faas.errors import DeadlineUnmeetable
 from faas.messages import Call, Context
+from faas.spec import Batching
 
 from ..conftest import Run
 from ..rig import FakeClock
+from ..virtual import Callers, item, virtual, virtually
 
 SLO_S = 0.1
 
@@ -24,6 +29,7 @@ class Fake:
     def __init__(self, alpha_s: float, beta_s: float, num_queued: int = 0) -> None:
         self.alpha_s, self.beta_s, self.num_queued = alpha_s, beta_s, num_queued
         self.num_running = 0
+        self.is_confident, self.largest_run = True, 32
         self.refuses = False
         self.lived: list[str] = []
 
@@ -115,6 +121,50 @@ def test_s5_where_nothing_fits_the_fastest_one_refuses(run: Run) -> None:
         assert engine.num_queued == 50
 
     run(scenario())
+
+
+class Sized:
+    """Doubles numbers, in so many seconds for each; `sizes` are those of its batches."""
+
+    def __init__(self, alpha_s: float) -> None:
+        self.sizes: list[int] = []
+        self._alpha_s = alpha_s
+
+    async def predict(self, xs: list[int]) -> list[int]:
+        self.sizes.append(len(xs))
+        await asyncio.sleep(self._alpha_s * len(xs))
+        return [2 * x for x in xs]
+
+
+def test_s2_a_burst_on_variants_of_which_nothing_is_known_does_not_bet_on_the_slow_one() -> None:
+    batching = Batching(max_batch_size=8, wait_ms=0, slo_ms=300)
+
+    async def scenario() -> None:
+        large, small = Sized(0.1), Sized(0.001)
+        batchers: list[Batcher] = []
+        async with (
+            virtual(large.predict, batching, batchers=batchers) as slow,
+            virtual(small.predict, batching, batchers=batchers) as fast,
+        ):
+            engine = Switching(
+                [Candidate("large", slow), Candidate("small", fast)],
+                [_prediction(batcher) for batcher in batchers],
+                Counts(("large", "small")),
+                slo_s=0.3,
+                clock=asyncio.get_running_loop().time,
+            )
+            callers = Callers(engine)
+            callers.send(*(item(x) for x in range(20)))
+            answers = await callers.all()
+            assert {x: answer for x, (_, answer) in answers.items()} == {x: 2 * x for x in range(20)}
+            assert max(told_at for told_at, _ in answers.values()) <= 0.3
+            assert (large.sizes, sum(small.sizes)) == ([1], 19)
+            for x in range(20, 28):  # calm again, one by one: the best one answers, and is known in the end
+                await asyncio.sleep(0.5)
+                await engine.answer(item(x))
+            assert len(large.sizes) > 3
+
+    virtually(scenario())
 
 
 def test_they_start_drain_and_end_together(run: Run) -> None:
