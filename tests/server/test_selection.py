@@ -96,6 +96,7 @@ async def test_k3_feedback_that_cannot_be_read_says_why(serving):
         assert problem(await served.post({"request_id": "a", "loss": 2}, "/feedback"), 422)["field"] == "$.loss"
         assert problem(await served.post({"loss": 1}, "/feedback"), 422)["field"] == "$.request_id"
         assert problem(await served.post({"request_id": "a", "los": 1}, "/feedback"), 422)["field"] == "$.los"
+        assert problem(await served.post({"request_id": "a", "losses": {}}, "/feedback"), 422)["field"] == "$.losses"
         unknown = problem(await served.post({"request_id": "a", "loss": 1}, "/feedback"), 404)
         assert unknown["type"].endswith("unknown-request")
         assert (await served.client.get("/feedback")).status_code == 405

@@ -18,6 +18,6 @@ class Feedback(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     request_id: str
     loss: Loss | None = None
-    losses: dict[str, Loss] | None = None
+    losses: Annotated[dict[str, Loss], msgspec.Meta(min_length=1)] | None = None
     label: Any = msgspec.UNSET
     variant: str | None = None
