@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from faas import codec
+from faas import codec, targets
 from faas.engine.forms import form_of
 from faas.engine.gradients import set_gradients
-from faas.errors import SchemaMismatch, SettingError, named
+from faas.errors import PlatformError, RemoteError, SchemaMismatch, SettingError, named
 from faas.function import Function
 from faas.handler import Handler
 from faas.local import call_batch, call_one
 
 _BATCH_SIZES: Final = (2, 3)
+_ELSEWHERE: Final = (OSError, PlatformError, RemoteError)
 
 
-def answers(handler: Handler) -> list[str] | None:
+def answers(handler: Handler, *, may_fail: bool) -> list[str] | None:
     """Return the answers to the example inputs as JSON, errors too; None where there are no examples.
 
+    Unless it `may_fail`, only what is wrong here and may be right elsewhere counts for an answer: a function that is
+    called, a file, a connection.
+
     Raises:
-        SettingError: an example does not fit the signature.
+        SettingError: an example does not fit the signature, or the handler fails on it, as it would in every instance.
     """
     examples = handler.function.spec.warmup
     if not examples:
         return None
-    return [_answer(handler, _example(handler.function, index)) for index in range(len(examples))]
+    return [_answer(handler, index, may_fail=may_fail) for index in range(len(examples))]
 
 
 def run_batches(handler: Handler) -> None:
@@ -55,11 +59,19 @@ def _example(function: Function, index: int) -> dict[str, Any]:
         raise SettingError(f"{function.name}: warmup[{index}] does not fit: {error}, at {error.field}") from None
 
 
-def _answer(handler: Handler, kwargs: dict[str, Any]) -> str:
-    set_gradients(handler.function.spec.grad)
+def _answer(handler: Handler, index: int, *, may_fail: bool) -> str:
+    function = handler.function
+    kwargs = _example(function, index)
+    set_gradients(function.spec.grad)
     try:
-        found = _finish(handler.function, call_one(handler, handler.function.main, kwargs))
+        found = _finish(function, call_one(handler, function.main, kwargs))
     except Exception as error:
+        if not (may_fail or isinstance(error, _ELSEWHERE)):
+            where = targets.users_line(error)
+            raise SettingError(
+                f"{function.name}: on warmup[{index}] it raised {named(error)}{f' ({where})' if where else ''}, so no "
+                "instance would start: mend the handler or the example"
+            ) from error
         found = {"error": named(error)}
     return codec.encode(found).decode()
 

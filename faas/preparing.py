@@ -126,7 +126,7 @@ def _make(task: Task, report: Report) -> Made | Needs:
     if form in export.FORMS:
         exported, export_reason, answers = _export(handler, state, form, task, digest, report)
     if answers is None:
-        answers = examples.answers(handler)
+        answers = examples.answers(handler, may_fail=False)
     imports = tuple(modules.installed())
     origin = _origin(imports)
     target = targets.Target.of(task.target).named(_attribute(function))
@@ -219,7 +219,7 @@ def _check(task: Task) -> Checked:
     handler.after_thaw()
     thaw_s = time.monotonic() - begun
     before = rehearsal.Footprint.here()
-    answers = examples.answers(handler)
+    answers = examples.answers(handler, may_fail=True)
     return Checked(
         answers=answers,
         thaw_s=thaw_s,

@@ -153,6 +153,32 @@ def test_state_that_answers_differently_is_not_used(write, tmp_path):
     assert "answers the examples differently" in pid.reason
 
 
+def test_l16_an_example_that_the_handler_fails_on_is_told(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function(warmup=[2, 0])
+        def inverse(x: int) -> float:
+            return 1 / x
+    """)
+    with pytest.raises(TargetError) as caught:
+        made(target, tmp_path)
+    told = str(caught.value)
+    assert "inverse: on warmup[1] it raised ZeroDivisionError: division by zero (" in told
+    assert "app.py:5)" in told
+    assert "no instance would start" in told
+
+
+def test_an_example_may_need_what_is_not_here(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function(warmup=[1])
+        def reads(x: int) -> str:
+            return open("/nowhere/at/all").read()
+    """)
+    (reads,), _ = made(target, tmp_path)
+    assert (reads.reason, reads.compared) == (None, True)
+
+
 def test_after_thaw_makes_what_must_be_fresh(write, tmp_path):
     target = write("""
         import os
