@@ -12,70 +12,18 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import uvloop
 
 from faas import modules, revision, settings
 from faas.errors import FaasError, named
-from faas.revision import Loaded, Revision
+from faas.instance_messages import Event, Failed, Follow, Followed, Imported, Leaving, Order, Ready
+from faas.revision import Loaded
 from faas.server.serve import Stop
 
 LET_GO_WITHIN_S = 1.0
 """How long an instance that got a signal waits for the platform to let it go."""
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance is to be.
-
-    `ordered_at` is the moment the platform asked for it, on the monotonic clock that all processes of a machine share.
-    """
-
-    revision: Revision
-    instance_id: str
-    ordered_at: float
-    grace_s: float = 30.0
-
-
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """Calls are served from now on. `phases` are the seconds that each part of the start took."""
-
-    phases: dict[str, float]
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The instance is of no use, and ends."""
-
-    reason: str
-
-
-class Leaving(msgspec.Struct, frozen=True, tag="leaving"):
-    """The instance wants no more calls: it got a signal, or has served as many as it may. It ends when let go."""
-
-
-class Imported(msgspec.Struct, frozen=True, tag="imported"):
-    """Modules that calls have loaded and that the zygote did not have."""
-
-    modules: list[str]
-
-
-class Follow(msgspec.Struct, frozen=True, tag="follow"):
-    """From the platform: look at the versions now, and tell when all that follows is done. `number` tells it by."""
-
-    number: int
-
-
-class Followed(msgspec.Struct, frozen=True, tag="followed"):
-    """That has been done. `versions` is all that is known of them then; `failure` why they cannot be followed."""
-
-    number: int
-    versions: dict[str, Any] = {}
-    failure: str | None = None
-
-
-Event = Ready | Failed | Leaving | Imported | Followed
-EVENTS = msgspec.json.Decoder(Event)
 
 
 def main(payload: bytes, fds: dict[str, int]) -> int:

@@ -12,7 +12,7 @@ from faas.spec import LoadMode
 from snapshot.s3_address import S3Address, is_s3
 
 if TYPE_CHECKING:
-    from faas.revision import Revision
+    from faas.instance_messages import Revision
     from snapshot.s3_store import S3Store
 
 

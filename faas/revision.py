@@ -20,6 +20,7 @@ import snapshot
 from faas import pulled, rehearsal, settings, targets
 from faas.function import Function
 from faas.handler import Handler
+from faas.instance_messages import Revision
 from faas.later import importing_later
 from faas.runtime import Runtime
 from faas.server.serve import KEEP_ALIVE_S, Server
@@ -30,45 +31,6 @@ if TYPE_CHECKING:
     from faas.engine.versions.supply import Supply
 
 logger = logging.getLogger(__name__)
-
-
-class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance serves: the code that `target` names, the frozen state, the environment variables of both.
-
-    `digest` is the snapshot's identity. Without a snapshot each instance runs `setup()`. `later` are the packages that
-    the code imports and the frozen state does without: they are imported when they are used. `rehearse` lets a hot
-    zygote answer the example inputs, once for all its instances. `versions` is where numbered versions of the state
-    are, a folder or s3://bucket/prefix/NAME; then it is they that are served.
-    """
-
-    id: str
-    target: str
-    function: str
-    snapshot: str | None = None
-    digest: str | None = None
-    env: dict[str, str] = {}
-    later: tuple[str, ...] = ()
-    rehearse: bool = False
-    versions: str | None = None
-
-    def thaw(self, place: str, load: LoadMode, *, background: bool) -> Thawed:
-        """Return what was frozen at `place`, a folder or an address in S3.
-
-        `load`, and whether it may go on in the background, are as `snapshot.thaw` has them.
-
-        Raises:
-            SnapshotError: it does not thaw, or is not what it was.
-        """
-        if pulled.is_remote(place):
-            return pulled.thaw(place, self, load, background=background)
-        found = settings.read()
-        return snapshot.thaw(
-            Path(place),
-            expect_digest=self.digest,
-            load=found.snapshot_load or load,
-            background=background,
-            num_threads=found.num_threads,
-        )
 
 
 class Loaded:
@@ -106,7 +68,7 @@ class Loaded:
         Raises SnapshotError.
         """
         assert self._place is not None
-        thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=background)
+        thawed = thaw(self.revision, self._place, self.handler.function.spec.load, background=background)
         self.handler.restore(thawed.state)
         self.mapped_bytes = thawed.mapped_bytes
         self.thawed = True
@@ -115,7 +77,7 @@ class Loaded:
     def share_tensors(self) -> None:
         """Have the tensors that `setup()` made lie in the frozen ones, where those are kept. Raises SnapshotError."""
         if self._place is not None and self.handler.function.spec.snapshot.mode == "weights":
-            thawed = self.revision.thaw(self._place, self.handler.function.spec.load, background=True)
+            thawed = thaw(self.revision, self._place, self.handler.function.spec.load, background=True)
             self.mapped_bytes = sharing.share(self.handler.reachable(), thawed.state)
             self._know_times(self._place)
 
@@ -168,6 +130,26 @@ class Loaded:
             self.rehearsed = True
 
 
+def thaw(revision: Revision, place: str, load: LoadMode, *, background: bool) -> Thawed:
+    """Return what was frozen at `place`, a folder or an address in S3.
+
+    `load`, and whether it may go on in the background, are as `snapshot.thaw` has them.
+
+    Raises:
+        SnapshotError: it does not thaw, or is not what it was.
+    """
+    if pulled.is_remote(place):
+        return pulled.thaw(place, revision, load, background=background)
+    found = settings.read()
+    return snapshot.thaw(
+        Path(place),
+        expect_digest=revision.digest,
+        load=found.snapshot_load or load,
+        background=background,
+        num_threads=found.num_threads,
+    )
+
+
 def supply_of(revision: Revision, place: str, function: Function) -> Supply:
     """Return what brings the versions at `place` into memory."""
     from faas.engine.versions import source, supply  # nothing to a function without versions
@@ -176,7 +158,7 @@ def supply_of(revision: Revision, place: str, function: Function) -> Supply:
     return supply.Supply(
         function,
         source.find(place),
-        lambda at, background: one.thaw(at, function.spec.load, background=background),
+        lambda at, background: thaw(one, at, function.spec.load, background=background),
         pulled.manifest_at,
     )
 

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 import snapshot
-from faas import export, instance
+from faas import export, instance, instance_messages
 from faas.platform.instances import revision_of
 from faas.preparation import Preparation
 from faas.prepare import prepare
+from faas.revision import thaw
 from snapshot.paths import Step
 
 NET = """
@@ -108,7 +109,7 @@ def served(preparation: Preparation, bodies: list[bytes]) -> tuple[list[bytes], 
         listen.bind(("127.0.0.1", 0))
         listen.listen()
         address = listen.getsockname()
-        order = instance.Order(revision=revision_of(preparation), instance_id="i", ordered_at=0.0)
+        order = instance_messages.Order(revision=revision_of(preparation), instance_id="i", ordered_at=0.0)
         numbers = [theirs.fileno(), listen.fileno()]
         command = [sys.executable, "-P", "-c", SERVE, *map(str, numbers), msgspec.json.encode(order).decode()]
         process = subprocess.Popen(
@@ -165,7 +166,7 @@ def test_or_04_a_thawed_session_has_the_threads_that_its_process_was_given(
 ) -> None:
     for count in ("1", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", count)
-        thawed = revision_of(exported).thaw(str(exported.snapshot), "map", background=False)
+        thawed = thaw(revision_of(exported), str(exported.snapshot), "map", background=False)
         session = thawed.state["attributes"]["nets"]["one"].backend.graph.session
         assert session.get_session_options().intra_op_num_threads == int(count)
 

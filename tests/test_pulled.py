@@ -10,8 +10,9 @@ import pytest
 import snapshot
 from faas import local, pulled, revision, settings
 from faas.errors import SettingError
+from faas.instance_messages import Revision
 from faas.prepare import prepare
-from faas.revision import Loaded, Revision
+from faas.revision import Loaded, thaw
 from faas.spec import Snapshot
 from snapshot.s3_store import S3Store
 from tests.s3_server import rclone
@@ -101,7 +102,7 @@ def test_what_the_node_has_is_not_asked_for_when_its_digest_is_known(pushed, tmp
 def test_another_functions_snapshot_is_refused(pushed):
     other = msgspec.structs.replace(pushed, function="other")
     with pytest.raises(snapshot.SnapshotNotFoundError, match="of the function 'adds', not of 'other'"):
-        other.thaw("s3://bucket/models/adds", "auto", background=True)
+        thaw(other, "s3://bucket/models/adds", "auto", background=True)
 
 
 @pytest.mark.slow

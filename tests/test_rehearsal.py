@@ -11,9 +11,9 @@ import pytest
 
 from faas import Calls, Resources, inference_function, rehearsal, revision
 from faas.handler import Handler
+from faas.instance_messages import Revision
 from faas.prepare import prepare
 from faas.rehearsal import Footprint
-from faas.revision import Revision
 
 APP = """
 import socket

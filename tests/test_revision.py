@@ -9,9 +9,10 @@ import pytest
 
 import snapshot
 from faas import local, revision
+from faas.instance_messages import Revision
 from faas.platform.instances import revision_of
 from faas.prepare import prepare
-from faas.revision import Loaded, Revision
+from faas.revision import Loaded
 
 APP = """
 from dataclasses import asdict, dataclass, field

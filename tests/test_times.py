@@ -12,8 +12,9 @@ import pytest
 import snapshot
 from faas import Batching, inference_function, times
 from faas.function import Function
+from faas.instance_messages import Revision
 from faas.messages import Call, Context
-from faas.revision import Loaded, Revision
+from faas.revision import Loaded
 from faas.times import Times
 
 

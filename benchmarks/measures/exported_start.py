@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.area import Bench
 from benchmarks.measures.cold_start import SENTENCE, plain_start
 from benchmarks.rows import Row, at_least
-from faas import instance, settings
+from faas import instance_messages, settings
 from faas.platform.instances import revision_of
 from faas.preparation import Preparation
 from faas.prepare import prepare
@@ -80,7 +80,7 @@ async def exec_start(preparation: Preparation, home: Path) -> Started:
         listen.bind(address)
         listen.listen()
         began_at = time.monotonic()
-        order = instance.Order(revision=revision_of(preparation), instance_id="exec", ordered_at=began_at)
+        order = instance_messages.Order(revision=revision_of(preparation), instance_id="exec", ordered_at=began_at)
         fds = {"listen": listen.fileno(), "control": theirs.fileno()}
         request = Request(
             entry="faas.instance:main",
@@ -93,13 +93,13 @@ async def exec_start(preparation: Preparation, home: Path) -> Started:
     reader, control = await asyncio.open_connection(sock=ours)
     try:
         async with asyncio.timeout(_WITHIN_S):
-            ready = instance.EVENTS.decode(await reader.readline())
+            ready = instance_messages.EVENTS.decode(await reader.readline())
             await _ask(address)
             total_ms = (time.monotonic() - began_at) * 1e3
     finally:
         control.close()
     private_bytes = _private_bytes(worker)
-    if await worker.wait() != 0 or not isinstance(ready, instance.Ready):
+    if await worker.wait() != 0 or not isinstance(ready, instance_messages.Ready):
         raise RuntimeError(f"an instance of {preparation.name} ended with {worker.status}: {ready}")
     return Started(total_ms, {name: 1e3 * duration_s for name, duration_s in ready.phases.items()}, private_bytes)
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import msgspec
 
 from faas import device, settings
-from faas import instance as process
+from faas import instance_messages as process
 from faas.clock import Clock, monotonic
+from faas.instance_messages import Revision
 from faas.platform import logs
 from faas.platform.guard import Guard
 from faas.platform.limits import Life
 from faas.preparation import Preparation
-from faas.revision import Revision
 from warmpool import cpu
 from warmpool.environment import Environment, Preload
 from warmpool.errors import WarmpoolError

@@ -20,7 +20,7 @@ from faas.engine.versions.plan import Wishes
 from faas.engine.versions.source import Look, Source, SourceError
 from faas.engine.versions.states import State
 from faas.errors import BadLabel, PlatformError, SettingError
-from faas.instance import Followed
+from faas.instance_messages import Followed
 from faas.platform.hosted import Hosted
 from faas.platform.instances import Instance
 

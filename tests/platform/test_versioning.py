@@ -16,7 +16,7 @@ from faas.engine.versions import plan
 from faas.engine.versions.folder import Folder
 from faas.engine.versions.plan import Wishes
 from faas.errors import PlatformError
-from faas.instance import Follow, Followed
+from faas.instance_messages import Follow, Followed
 from faas.platform.control import UnknownFunction, build
 from faas.platform.instances import Instance, Launcher, State
 from faas.platform.versioning import Versioning, is_versioned
