@@ -1,7 +1,7 @@
 """The one-box platform under measurement: `faas up`, and what its control socket and its activator answer."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +66,16 @@ class Box:
         async with self.control.post(url, json={"instances": num_instances}) as response:
             response.raise_for_status()
 
-    async def instances(self, name: str) -> list[dict[str, Any]]:
-        """Return what `faas ps --json` tells of one function's instances."""
+    async def all_instances(self) -> list[dict[str, Any]]:
+        """Return what `faas ps --json` tells."""
         async with self.control.get("http://control/instances") as response:
             response.raise_for_status()
-            return [made for made in await response.json() if made["function"] == name]
+            found: list[dict[str, Any]] = await response.json()
+            return found
+
+    async def instances(self, name: str) -> list[dict[str, Any]]:
+        """Return the same of one function's instances."""
+        return [made for made in await self.all_instances() if made["function"] == name]
 
     async def until_instances(self, name: str, num: int) -> list[dict[str, Any]]:
         """Wait until a function has this many instances and all are ready; return them. Raises TimeoutError."""
@@ -83,17 +88,25 @@ class Box:
 
 
 @asynccontextmanager
-async def running_box(home: Path, *targets: str, module: str = "faas.cli.main") -> AsyncIterator[Box]:
+async def running_box(
+    home: Path,
+    *targets: str,
+    module: str = "faas.cli.main",
+    within_s: float = 300.0,
+    variables: Mapping[str, str] | None = None,
+) -> AsyncIterator[Box]:
     """Run the platform with these targets for as long as the context lasts; it takes calls when the context begins.
 
-    `module` is run as the command line. Snapshots that `home` does not hold yet are made first.
+    `module` is run as the command line. Snapshots that `home` does not hold yet are made first. Raises ServerError
+    where it does not take calls within `within_s`.
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = ["-m", module, "up", *targets, "--port", str(port)]
+    own = {**own_places(home), **(variables or {})}
     async with AsyncExitStack() as owned:
-        server = await owned.enter_async_context(running("faas up", command, home / "up.log", **own_places(home)))
-        await server.until_answers(f"{url}/readyz")
+        server = await owned.enter_async_context(running("faas up", command, home / "up.log", **own))
+        await server.until_answers(f"{url}/readyz", within_s=within_s)
         connector = aiohttp.UnixConnector(path=str(home / "run" / "control.sock"))
         control = await owned.enter_async_context(aiohttp.ClientSession(connector=connector))
         yield Box(server, url, control)

@@ -7,14 +7,15 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-_WIDTH, _NUM_LAYERS, _NUM_HEADS, _INNER_WIDTH = 384, 6, 12, 1536
+NUM_LAYERS = 6
+_WIDTH, _NUM_HEADS, _INNER_WIDTH = 384, 12, 1536
 _NUM_WORDS, _NUM_PLACES, _EPSILON = 30522, 512, 1e-12
 
 
 class MiniLM(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
-    """BERT of six layers. Called as transformers' is."""
+    """BERT of six layers, or of the first few of them. Called as transformers' is."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_layers: int = NUM_LAYERS) -> None:
         super().__init__()
         self.words = torch.nn.Embedding(_NUM_WORDS, _WIDTH)
         self.places = torch.nn.Embedding(_NUM_PLACES, _WIDTH)
@@ -24,7 +25,7 @@ class MiniLM(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
             torch.nn.TransformerEncoderLayer(
                 _WIDTH, _NUM_HEADS, _INNER_WIDTH, 0.0, "gelu", layer_norm_eps=_EPSILON, batch_first=True
             )
-            for _ in range(_NUM_LAYERS)
+            for _ in range(num_layers)
         )
 
     def forward(self, ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
@@ -35,20 +36,20 @@ class MiniLM(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
         return SimpleNamespace(last_hidden_state=hidden)
 
 
-def load(folder: Path) -> MiniLM:
+def load(folder: Path, num_layers: int = NUM_LAYERS) -> MiniLM:
     """Return the encoder with the weights that lie in a folder of transformers'."""
-    model = MiniLM()
-    model.load_state_dict(_renamed(load_file(folder / "model.safetensors")))
+    model = MiniLM(num_layers)
+    model.load_state_dict(_renamed(load_file(folder / "model.safetensors"), num_layers))
     return model
 
 
-def _renamed(theirs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _renamed(theirs: dict[str, torch.Tensor], num_layers: int) -> dict[str, torch.Tensor]:
     ours = {
         f"{name}.weight": theirs[f"embeddings.{kind}_embeddings.weight"]
         for name, kind in (("words", "word"), ("places", "position"), ("kinds", "token_type"))
     }
     names = {"norm": "embeddings.LayerNorm"}
-    for number in range(_NUM_LAYERS):
+    for number in range(num_layers):
         layer, of = f"layers.{number}", f"encoder.layer.{number}"
         names |= {
             f"{layer}.self_attn.out_proj": f"{of}.attention.output.dense",

