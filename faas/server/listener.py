@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from starlette.types import ASGIApp
 
-from faas.server.one_write import OneWrite
+from faas.server.cycle import Cycle
 from faas.server.uvicorn_parts import Config, HttpToolsProtocol, ServerState
 
 _BACKLOG: Final = 2048
@@ -77,17 +77,12 @@ class Listener:
 
 
 class _Protocol(HttpToolsProtocol):
-    """Uvicorn's protocol, on a transport that sends an answer in one write."""
+    """Uvicorn's protocol, which makes its answers by ours."""
 
-    _answers: OneWrite
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._answers = OneWrite(transport)
-        super().connection_made(cast(asyncio.Transport, self._answers))
-
-    def on_response_complete(self) -> None:
-        self._answers.answered()
-        super().on_response_complete()
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        if self.cycle is not None:  # an upgrade has none
+            self.cycle.__class__ = Cycle  # it makes its own, and the work on it begins in the next turn of the loop
 
 
 class _State:

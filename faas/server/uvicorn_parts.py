@@ -42,7 +42,7 @@ if "uvicorn" not in sys.modules:
     _import_without_command_line()
 
 from uvicorn.config import Config  # noqa: E402 (after the command line was left out)
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # noqa: E402
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle  # noqa: E402
 from uvicorn.server import ServerState  # noqa: E402
 
-__all__ = ["Config", "HttpToolsProtocol", "ServerState"]
+__all__ = ["STATUS_LINE", "Config", "HttpToolsProtocol", "RequestResponseCycle", "ServerState"]
