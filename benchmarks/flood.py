@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from statistics import median
 from time import monotonic
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from benchmarks.load import UnansweredError
 from benchmarks.served import Served
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _OK = b"HTTP/1.1 200 "
-_HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
 _WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """What came of it. `cpu_s` is what the server's processes used meanwhile, `p50_us` the median latency."""
+    """What came of it. `cpu_s` is what the server's processes used meanwhile; the rest is of the latencies."""
 
     num_answers: int
     elapsed_s: float
     cpu_s: float
     p50_us: float
+    p99_us: float
 
     @property
     def per_s(self) -> float:
@@ -96,16 +97,20 @@ def is_whole(answer: bytes) -> bool:
     return bool(end) and len(body) == int(length[1] if length else 0)
 
 
+def request(place: SplitResult, body: Any) -> bytes:
+    """Return a POST of `body` as JSON to the URL `place`."""
+    content = json.dumps(body).encode()
+    return HEAD.format(path=place.path, host=place.netloc, length=len(content)).encode() + content
+
+
 async def flood(served: Served, body: Any, num_callers: int, duration_s: float) -> Flood:
     """Have callers post `body` as JSON, each again once it is answered.
 
     Raises UnansweredError, OSError, TimeoutError.
     """
-    place = urlsplit(served.url)
-    content = json.dumps(body).encode()
-    request = _HEAD.format(path=place.path, host=place.netloc, length=len(content)).encode() + content
+    content = request(urlsplit(served.url), body)
     began_at, before_s = monotonic(), served.server.cpu_s
-    callers = [_Caller(request, began_at + duration_s) for _ in range(num_callers)]
+    callers = [_Caller(content, began_at + duration_s) for _ in range(num_callers)]
     try:
         async with asyncio.timeout(duration_s + _WITHIN_S), asyncio.TaskGroup() as running:
             for caller in callers:
@@ -116,8 +121,9 @@ async def flood(served: Served, body: Any, num_callers: int, duration_s: float) 
         for caller in callers:
             caller.close()
     elapsed_s, cpu_s = monotonic() - began_at, served.server.cpu_s - before_s
-    latencies_s = [latency_s for caller in callers for latency_s in caller.latencies_s]
-    return Flood(len(latencies_s), elapsed_s, cpu_s, median(latencies_s) * 1e6)
+    latencies_us = sorted(latency_s * 1e6 for caller in callers for latency_s in caller.latencies_s)
+    slowest = latencies_us[int(0.99 * (len(latencies_us) - 1))]
+    return Flood(len(latencies_us), elapsed_s, cpu_s, median(latencies_us), slowest)
 
 
 async def _call(caller: _Caller, served: Served) -> None:

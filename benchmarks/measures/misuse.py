@@ -11,6 +11,7 @@ from benchmarks.area import Bench
 from benchmarks.functions.misused import BATCH, QUEUE
 from benchmarks.processes import script
 from benchmarks.rows import Row, at_least, at_most
+from benchmarks.rush import connected
 from benchmarks.served import Served, faas_serve
 
 _NUM_LEAVING = 20
@@ -36,6 +37,8 @@ async def measure(bench: Bench) -> list[Row]:
             faas_serve(f"benchmarks.functions.misused:small_{of}", bench.home, "x") as small,
         ):
             rows += await _large(any_size, form, bench.choose(_NUM_LARGE, 2))
+            if form == "json":
+                rows += await _large(any_size, "numbers", bench.choose(_NUM_LARGE, 2))
             rows += await _too_large(small, form)
     return rows
 
@@ -68,11 +71,10 @@ async def _left(served: Served) -> Row:
 
 
 async def _rush(served: Served) -> list[Row]:
-    """Have many callers at once while the model is blocked."""
-    async with _session() as session:
+    """Have many callers at once while the model is blocked. That they connect before is not counted."""
+    async with _session() as session, connected(served, {}, _NUM_RUSHING) as rush:
         blocking = await _block(session, served, _BLOCK_S)
-        began_at = asyncio.get_running_loop().time()
-        answers = await asyncio.gather(*(_timed(session, served, began_at) for _ in range(_NUM_RUSHING)))
+        answers = await rush.go()
         await blocking
     refused_ms = [ms for status, ms in answers if status in (429, 503)]
     answered = sum(status == 200 for status, _ in answers)
@@ -131,12 +133,13 @@ async def _too_large(served: Served, form: str) -> list[Row]:
 async def _others(
     served: Served, form: str, *, duration_s: float | None = None, stop: asyncio.Event | None = None
 ) -> loadgen.Report:
-    bodies = {"json": loadgen.Workload.json(served.url, ["small"])}
-    bodies["raw"] = loadgen.Workload(
-        url=served.url, bodies=(b"small",), headers={"Content-Type": "application/octet-stream"}
-    )
+    small = loadgen.Workload.json(served.url, ["small"])
+    if form == "raw":
+        small = loadgen.Workload(
+            url=served.url, bodies=(b"small",), headers={"Content-Type": "application/octet-stream"}
+        )
     load = loadgen.OpenLoop(rate_per_s=_OTHERS_PER_S)
-    return await loadgen.run(load, bodies[form], duration_s=duration_s or 120.0, stop=stop)
+    return await loadgen.run(load, small, duration_s=duration_s or 120.0, stop=stop)
 
 
 def _session() -> aiohttp.ClientSession:
@@ -146,11 +149,6 @@ def _session() -> aiohttp.ClientSession:
 async def _post(session: aiohttp.ClientSession, served: Served, item: Any) -> tuple[int, str]:
     async with session.post(served.url, json=item) as response:
         return response.status, await response.text()
-
-
-async def _timed(session: aiohttp.ClientSession, served: Served, began_at: float) -> tuple[int, float]:
-    status, _ = await _post(session, served, {})
-    return status, (asyncio.get_running_loop().time() - began_at) * 1e3
 
 
 async def _block(session: aiohttp.ClientSession, served: Served, seconds: float) -> asyncio.Task[tuple[int, str]]:
