@@ -64,7 +64,9 @@ async def connected(served: Served, body: Any, num_callers: int) -> AsyncIterato
     callers = [_Caller() for _ in range(num_callers)]
     try:
         for caller in callers:
-            await asyncio.get_running_loop().create_connection(partial(_same, caller), place.hostname, place.port)
+            await asyncio.get_running_loop().create_connection(
+                partial(_same, caller), place.hostname or "", place.port or 80
+            )
         yield Rush(callers, request)
     finally:
         for caller in callers:
