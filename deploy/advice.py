@@ -27,9 +27,12 @@ def feature_flags(spec: ServiceSpec) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def warnings(spec: ServiceSpec) -> tuple[str, ...]:
-    """Sentences for whoever deploys `spec`, each with its remedy; empty for what every cluster takes."""
-    return (*_about_limits(spec), *_about_scaling(spec), *_about_resources(spec), *_about_flags(spec))
+def warnings(spec: ServiceSpec, *, limits_itself: bool = False) -> tuple[str, ...]:
+    """Sentences for whoever deploys `spec`, each with its remedy; empty for what every cluster takes.
+
+    `limits_itself` says that an instance sees to it by itself how much it takes.
+    """
+    return (*_about_limits(spec), *_about_scaling(spec, limits_itself), *_about_resources(spec), *_about_flags(spec))
 
 
 def about_timeouts(timeouts: Timeouts) -> str | None:
@@ -58,9 +61,9 @@ def _about_limits(spec: ServiceSpec) -> list[str]:
     return found
 
 
-def _about_scaling(spec: ServiceSpec) -> list[str]:
+def _about_scaling(spec: ServiceSpec, limits_itself: bool) -> list[str]:
     found = []
-    if spec.scaling.max_inputs == 0:
+    if spec.scaling.max_inputs == 0 and not limits_itself:
         found.append(
             "scaling.max_inputs=0: nothing limits what one instance is sent, and a burst meets the first one whole; "
             "give twice the batch size"

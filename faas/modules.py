@@ -50,7 +50,10 @@ def _is_second_name(name: str, module: ModuleType) -> bool:
 
 
 def _importable(name: str) -> bool:
-    return name.partition(".")[0] != "__main__" and all(part.isidentifier() for part in name.split("."))
+    top = name.partition(".")[0]
+    if top == "__main__" or top.startswith("__editable__"):  # how pip has the packages of a checkout found, here alone
+        return False
+    return all(part.isidentifier() for part in name.split("."))
 
 
 @cache

@@ -25,4 +25,5 @@ def test_installed_modules_come_in_the_order_of_their_loading_and_can_be_importe
     assert __name__ not in found
     assert "posixpath" in found
     assert "os.path" not in found  # its second name
+    assert not any(name.startswith("__editable__") for name in found)  # of a checkout alone
     assert all(part.isidentifier() for name in found for part in name.split("."))

@@ -19,6 +19,10 @@ def test_what_every_cluster_takes_has_no_warning() -> None:
     assert warnings(spec_with(resources=Resources(num_gpus=1), snapshot=fetched, timeouts=at_the_cap)) == ()
 
 
+def test_what_limits_itself_is_not_warned_of_having_no_limit() -> None:
+    assert warnings(spec_with(scaling=Scaling(max_inputs=0)), limits_itself=True) == ()
+
+
 def test_kn_09_a_timeout_over_the_cap_names_the_setting() -> None:
     (warning,) = warnings(spec_with(timeouts=Timeouts(timeout_s=900, startup_timeout_s=1)))
     for part in ("timeout_s=900", "901 s", "600 s", "max-revision-timeout-seconds", "config-defaults"):

@@ -58,7 +58,7 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
                 generation=applied.generation,
                 on_progress=lambda one: step(said(wanted.label, one)),
             )
-    notes = advice.warnings(wanted)
+    notes = advice.warnings(wanted, limits_itself=True)  # each function has its own limits there
     row = {
         "name": name,
         "service": wanted.label,
