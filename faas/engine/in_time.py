@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from faas.engine import edf
 from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
 
-_WAY_SHARE: Final = 0.02
+_WAY_SHARE: Final = 0.025
 _MOST_WAY_S: Final = 0.005
 """Of a promised time that much, and no more than this, is kept for the way of a refusal to its caller."""
 

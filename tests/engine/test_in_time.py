@@ -102,7 +102,7 @@ def hopeless_in_ms(num: int, made: Promise, idle_since: float = 0.0, *, fills: b
 
 
 def test_the_head_is_hopeless_once_those_with_it_would_make_it_late() -> None:
-    assert hopeless_in_ms(20, promise()) == 24, "a millisecond is kept for the way to the caller"
+    assert hopeless_in_ms(20, promise()) == 23.75, "1.25 ms are kept for the way to the caller"
     assert hopeless_in_ms(3, promise()) == 42
     assert hopeless_in_ms(20, promise(is_confident=False)) == 50
     assert hopeless_in_ms(1, promise()) == math.inf, "it is spared, and alone"
@@ -110,7 +110,7 @@ def test_the_head_is_hopeless_once_those_with_it_would_make_it_late() -> None:
 
 
 def test_one_that_will_be_full_counts_as_full() -> None:
-    assert hopeless_in_ms(3, promise(), fills=True) == 24
+    assert hopeless_in_ms(3, promise(), fills=True) == 23.75
     assert hopeless_in_ms(1, promise(), NOW + 0.001, fills=True) == 50, "alone it would be run"
 
 
