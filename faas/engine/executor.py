@@ -37,6 +37,8 @@ class Executor(Protocol):
     async def run(self, calls: list[Call], ended: Ended) -> None:
         """Do as `start` does, for a batch whose only caller awaits this: in its own task where that can be.
 
+        There it ends with the handler, so one that swallows its cancellation keeps its caller waiting, too.
+
         Raises:
             CancelledError: the caller was cancelled. The batch was, too, and has ended.
         """
