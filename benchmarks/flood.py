@@ -17,7 +17,7 @@ from benchmarks.served import Served
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _OK = b"HTTP/1.1 200 "
-HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+_HEAD = "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
 _WITHIN_S = 30.0
 
 
@@ -100,7 +100,7 @@ def is_whole(answer: bytes) -> bool:
 def request(place: SplitResult, body: Any) -> bytes:
     """Return a POST of `body` as JSON to the URL `place`."""
     content = json.dumps(body).encode()
-    return HEAD.format(path=place.path, host=place.netloc, length=len(content)).encode() + content
+    return _HEAD.format(path=place.path, host=place.netloc, length=len(content)).encode() + content
 
 
 async def flood(served: Served, body: Any, num_callers: int, duration_s: float) -> Flood:

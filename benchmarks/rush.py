@@ -1,7 +1,6 @@
 """Many callers at once, as lean as can be, whose connections are open before: what is timed is the server."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,7 +8,7 @@ from time import monotonic
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from benchmarks.flood import HEAD, is_whole
+from benchmarks.flood import is_whole, request
 from benchmarks.load import UnansweredError
 from benchmarks.served import Served
 
@@ -59,15 +58,13 @@ class Rush:
 async def connected(served: Served, body: Any, num_callers: int) -> AsyncIterator[Rush]:
     """Connect callers who will post `body` as JSON."""
     place = urlsplit(served.url)
-    content = json.dumps(body).encode()
-    request = HEAD.format(path=place.path, host=place.netloc, length=len(content)).encode() + content
     callers = [_Caller() for _ in range(num_callers)]
     try:
         for caller in callers:
             await asyncio.get_running_loop().create_connection(
                 partial(_same, caller), place.hostname or "", place.port or 80
             )
-        yield Rush(callers, request)
+        yield Rush(callers, request(place, body))
     finally:
         for caller in callers:
             caller.answered.cancel()
