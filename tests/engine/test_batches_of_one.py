@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
+from faas.engine.batcher import Batcher
 from faas.engine.thread import ModelThread
 from faas.errors import CallerGone, DeadlineExceeded, HandlerError, QueueFull, Unavailable
 from faas.messages import Call
 from faas.spec import Batching, QueuePolicy
 
 from .conftest import Run
-from .rig import Gate, call, outcome, outcomes, serving, settled
+from .rig import LONG_S, Gate, call, outcome, outcomes, serving, settled
 from .test_async import Held
 
 ONE = Batching(max_batch_size=1)
@@ -209,5 +211,47 @@ def test_engines_that_share_a_thread_take_turns(run: Run) -> None:
             assert seen == ["held", "other", "other"]
             assert not thread.lease.held
         assert await thread.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_callers_do_each_has_one_outcome_and_nothing_is_left(run: Run, seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def predict(xs: list[int]) -> list[int]:
+        for _ in range(chance.randrange(3)):
+            await asyncio.sleep(chance.choice([0, 0.0005, 0.002]))
+        if chance.random() < 0.1:
+            raise chance.choice([KeyError, asyncio.CancelledError])("x")
+        return xs
+
+    async def scenario() -> None:
+        async with serving(predict, "async", Batching(max_batch_size=1, instances=2), max_queue=20) as engine:
+            assert isinstance(engine, Batcher)
+
+            async def caller(x: int) -> None:
+                made = call(chance.choice([LONG_S, 0.003]), xs=x)
+                task = asyncio.create_task(outcome(engine, made))
+                await asyncio.sleep(chance.choice([0, 0.001]))
+                leaves, is_cancelled = chance.random() < 0.2, chance.random() < 0.2
+                if leaves:
+                    made.leave()
+                if is_cancelled:
+                    task.cancel()
+                await asyncio.wait([task])
+                assert made.done or made.queued_at == 0.0, "but for one whose task never began"
+                if task.cancelled():
+                    assert is_cancelled
+                else:
+                    assert task.result() == x or isinstance(task.result(), Exception)
+                    assert task.cancelling() == 0 or is_cancelled
+
+            for _ in range(5):
+                await asyncio.gather(*(caller(x) for x in range(40)))
+            await settled(lambda: engine.num_running == 0)
+            assert engine.num_queued == engine._num_busy == 0
+            assert not any(place.executor.lease.held for place in engine._places)
+            assert not engine._deadlines._calls
 
     run(scenario())
