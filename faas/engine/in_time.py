@@ -17,6 +17,8 @@ from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
 _WAY_SHARE: Final = 0.025
 _MOST_WAY_S: Final = 0.005
 """Of a promised time that much, and no more than this, is kept for the way of a refusal to its caller."""
+_MARGIN: Final = 1.05
+"""What a full batch is taken for there, in what it takes at most; but for no more than the half it was aimed at."""
 
 
 class Item(Protocol):
@@ -123,14 +125,14 @@ def plan(waiting: Waiting, promise: Promise, idle_since: float, now: float) -> e
 def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, *, fills: bool) -> float:
     """Return the moment from which there is no use for the head of the queue, which is not empty, in waiting.
 
-    `plan` gives it up then or a little later. With so many behind it that its batch is full, or is said to fill up, it
-    has waited by then for as long as a batch of the size that is aimed at may take: who is not part of the next one is
-    told within the time of one.
+    `plan` gives it up then or a little later. Where so many wait that its batch is full, or is said to fill up, it is
+    told a little early: who waits for one batch, and is not part of the next, is to know of it within the time of one.
     """
     moment = edf.hopeless_at(_head(waiting, idle_since), len(waiting), promise.limits())
-    if promise.latency.is_confident and len(waiting) >= (2 if fills else promise.target) > 1:
-        return min(moment, waiting.head_due - promise.slo_s / 2.0 - min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S))
-    return moment
+    if not promise.latency.is_confident or len(waiting) < 2 or not (fills or len(waiting) >= promise.target):
+        return moment
+    takes_s = min(_MARGIN * promise.latency.at_most(promise.target), promise.slo_s / 2.0)
+    return min(moment, waiting.head_due - takes_s - min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S))
 
 
 def decide(num_waiting: int, planned: edf.Batch | None, otherwise: Callable[[], Decision], now: float) -> Decision:
