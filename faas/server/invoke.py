@@ -117,7 +117,7 @@ class Invoke:
         PutOff.begin()
 
     def _let_go(self, call: Call | None) -> None:
-        """Free what a call was made of, which is large, unless somebody else holds it; one that failed may still run."""
+        """Free what a call was made of, unless somebody else holds it; one that failed may still run."""
         from faas.large_memory import PutOff, let_go
 
         if call is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 import tracemalloc
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from faas import Calls, inference_function
+from faas import Batching, Calls, inference_function
+from faas.large_memory import PutOff
 from tests.server.answers import echo, problem
 
 pytestmark = pytest.mark.anyio
@@ -236,3 +238,21 @@ async def test_a_gzipped_multipart_body(serving):
     kind = {"Content-Type": "multipart/form-data; boundary=XX", "Content-Encoding": "gzip"}
     async with serving(size) as served:
         assert (await served.post(content=gzip.compress(body), headers=kind)).json() == 3
+
+
+async def test_a_large_json_body_is_answered_and_let_go_as_any_is(serving):
+    @inference_function(batching=Batching(max_batch_size=2, wait_ms=0))
+    def total(xs: list[list[float]]) -> list[float]:
+        return [sum(x) for x in xs]
+
+    before = gc.get_threshold()
+    async with serving(total) as served:
+        numbers = [0.5] * 500_000
+        assert (await served.post(numbers)).json() == 250_000
+        assert (await served.post({"xs": numbers})).json() == 250_000
+        assert problem(await served.post([*numbers, "a"]), 422)["field"] == "$[500000]"
+        problem(await served.post(content=b"[" + b"0.5," * 500_000 + b"]"), 400)
+        async with asyncio.timeout(30):
+            while PutOff.num_users:
+                await asyncio.sleep(0.001)
+    assert gc.get_threshold() == before
