@@ -38,11 +38,13 @@ class Cycle(RequestResponseCycle):
 
     def _is_sent_whole(self, head: Any, message: Any) -> bool:
         """Send an answer, if that can be done here."""
-        if message.get("more_body") or not self.keep_alive or self.flow.write_paused or self.disconnected:
+        if message["type"] != "http.response.body" or message.get("more_body") or self.scope["method"] == "HEAD":
+            return False
+        if not self.keep_alive or self.flow.write_paused or self.disconnected:
             return False
         body = message.get("body", b"")
         written = _written(head["status"], [*self.default_headers, *head["headers"]], len(body))
-        if written is None or self.scope["method"] == "HEAD":
+        if written is None:
             return False
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False

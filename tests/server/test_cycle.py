@@ -136,6 +136,11 @@ async def test_a_body_of_another_length_is_an_error(data: bytes, caplog: pytest.
     assert "than Content-Length" in caplog.text
 
 
+async def test_what_is_no_body_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    await answered(start((b"content-length", b"0")), {"type": "http.response.trailers"})
+    assert "Expected ASGI message 'http.response.body'" in caplog.text
+
+
 async def test_a_head_without_a_body_is_answered_for(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     sent = await answered(start(LENGTH))
