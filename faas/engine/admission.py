@@ -64,9 +64,14 @@ class Admission:
         if now >= call.context.deadline:
             return refusals.expired(call, now)
         self._note_refused(call, now)
-        if now >= self._queue.due(call):
+        due = self._queue.due(call)
+        if now >= due:
             return refusals.promise_missed(call, now, self.clears_in_s(now))
-        return self._unmeetable(call, self._batch_s(call), now)
+        takes_s = self._free_in_s(now) + self._batch_s(call)
+        if takes_s > due - now:
+            return self._unmeetable(call, takes_s, now)
+        own = due == call.context.deadline
+        return refusals.last_moment(call, now, due - now, self.clears_in_s(now), own=own)
 
     def clears_in_s(self, now: float) -> float:
         """Return the seconds after which one more item would be answered, behind all that waits."""

@@ -29,10 +29,23 @@ def unmeetable(takes_s: float, left_s: float, clears_in_s: float, *, own: bool) 
 
     `own`: it is the time that the caller or `timeout_s` allows that is too short, and not the function's promise.
     """
-    limit, remedy = ("the time allowed for the call", "allow more") if own else ("slo_ms", "raise slo_ms")
+    limit, remedy = _limit(own)
     text = (
         f"the answer would take about {takes_s * 1000:.3g} ms, and by {limit} it is due in {left_s * 1000:.3g} ms; "
         f"try again later, or {remedy}"
+    )
+    return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
+
+
+def last_moment(call: Call, now: float, left_s: float, clears_in_s: float, *, own: bool) -> DeadlineUnmeetable:
+    """Return what a call gets that is due in `left_s`, when its batch would have to begin and what runs goes on.
+
+    `own` is as `unmeetable` has it.
+    """
+    limit, remedy = _limit(own)
+    text = (
+        f"the call waited {(now - call.queued_at) * 1000:.0f} ms in the queue, and by {limit} it is due in "
+        f"{left_s * 1000:.3g} ms, about what a batch takes, while another one runs; try again later, or {remedy}"
     )
     return DeadlineUnmeetable(text, _retry_after_s(clears_in_s))
 
@@ -60,6 +73,10 @@ def engine_failed(error: BaseException | None) -> FaasError:
     """Return what the calls in hand get after a fault of the engine's own."""
     what = "it was left without an answer" if error is None else named(error)
     return FaasError(f"the engine failed on this call ({what}); the log has the traceback")
+
+
+def _limit(own: bool) -> tuple[str, str]:
+    return ("the time allowed for the call", "allow more") if own else ("slo_ms", "raise slo_ms")
 
 
 def _retry_after_s(seconds: float) -> float:

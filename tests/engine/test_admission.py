@@ -163,3 +163,17 @@ def test_who_makes_room_is_told_what_its_batch_would_take() -> None:
     call.queued_at = NOW - 0.03  # 20 ms are left: enough for it alone, and too little for the 20 that are aimed at
     told = str(door.admission.refusal(call, NOW))
     assert "would take about 25 ms, and by slo_ms it is due in 20 ms" in told
+
+
+def test_who_is_given_up_behind_a_batch_is_told_how_long_that_goes_on_or_that_its_last_moment_has_come() -> None:
+    door = Door()
+    for _ in range(19):
+        door.come()
+    call = Call({}, Context("r"))
+    call.queued_at = NOW - 0.0239  # 26.1 ms are left, for 25
+    door.run(20, since=NOW - 0.020)
+    told = str(door.admission.refusal(call, NOW))
+    assert "would take about 30 ms, and by slo_ms it is due in 26.1 ms" in told
+    door.run(20, since=NOW - 0.040)
+    told = str(door.admission.refusal(call, NOW))
+    assert "waited 24 ms in the queue, and by slo_ms it is due in 26.1 ms, about what a batch takes" in told
