@@ -301,6 +301,9 @@ def _fault_of_view(view: View, stored: Sequence[StoredTensor]) -> str | None:
 
 def _repeated(names: Iterable[str]) -> str | None:
     """The first name that was there before."""
+    names = list(names)
+    if len(set(names)) == len(names):
+        return None
     met: set[str] = set()
     for name in names:
         if name in met:

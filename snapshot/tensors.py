@@ -145,8 +145,9 @@ def from_whole(view: View, memory: memoryview) -> "torch.Tensor | None":
     if not isinstance(dtype, torch.dtype) or prod(view.shape) * dtype.itemsize != len(memory):
         return None
     try:
-        flat = torch.frombuffer(memory, dtype=dtype)
-        return _as_form(view, flat if len(view.shape) == 1 else flat.view(view.shape))
+        tensor = torch.frombuffer(memory, dtype=dtype)
+        # In place, as its memory is what the shape takes: a view would be one more tensor to make.
+        return _as_form(view, tensor if len(view.shape) == 1 else tensor.resize_(view.shape))
     except (RuntimeError, TypeError, ValueError):  # a type that buffers cannot have, or a view that is none
         return None
 
