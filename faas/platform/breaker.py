@@ -56,13 +56,14 @@ class Connection(Protocol):
 
 
 class Endpoint:
-    """An instance as the activator sees it: the path of its socket, what is in flight, and the connections to it."""
+    """An instance as the activator sees it: its socket's path, its id, what is in flight, and the connections to it."""
 
     __slots__ = (
         "_drained",
         "address",
         "connections",
         "failure",
+        "id",
         "idle",
         "in_flight",
         "is_retired",
@@ -70,8 +71,9 @@ class Endpoint:
         "num_answered",
     )
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, id: bytes = b"") -> None:
         self.address = address
+        self.id = id
         self.limit = UNLIMITED  # requests at once; its capacity sets it, a full listen queue lowers it
         self.in_flight = 0
         self.num_answered = 0  # whole answers that came from it
@@ -201,6 +203,16 @@ class Capacity:
         self.counts.requests += 1
         self.concurrency.enter()
         return None if self._waiting else self._take()
+
+    def enter_at(self, id: bytes) -> Endpoint | None:
+        """A request arrives that takes no handler, and means the instance `id`; it enters as any where that is gone."""
+        meant = next((one for one in self._endpoints if one.id == id), None)
+        if meant is None:
+            return self.enter()
+        self.counts.requests += 1
+        self.concurrency.enter()
+        meant.in_flight += 1
+        return meant
 
     def leave(self, endpoint: Endpoint | None) -> None:
         """A request is over, whatever became of it: `release` what it had."""

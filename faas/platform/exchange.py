@@ -11,7 +11,7 @@ from faas.platform.deadlines import Line
 from faas.platform.hold import Hold
 from faas.platform.request_head import RequestHead
 from faas.platform.response import ResponseReader, is_plain
-from faas.platform.routing import Sought, Target
+from faas.platform.routing import FEEDBACK, Sought, Target
 from faas.platform.search import Seeking
 from faas.platform.wire import LocalAnswer, WireError
 from faas.server.problem import Problem
@@ -94,7 +94,8 @@ class Exchange:
         self.is_local = False
         capacity = self._capacity = route.capacity
         self._path = route.path + mark + query if mark else route.path
-        endpoint = capacity.enter()
+        meant = head.instance_id if route.path == FEEDBACK else b""
+        endpoint = capacity.enter_at(meant) if meant else capacity.enter()
         if endpoint is None:
             self._wait(first=False)
         else:

@@ -280,7 +280,7 @@ class ScalingLoop:
         self.starts.add(made)
         self.failure = None
         self._prove(None)
-        endpoint = self._endpoints[made] = Endpoint(made.address)
+        endpoint = self._endpoints[made] = Endpoint(made.address, made.id.encode())
         self.capacity.add(endpoint)
 
     def _ended(self, made: Instance) -> None:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import httptools
 
 from faas.platform.wire import WireError
-from faas.server.headers import ACTIVATE_MS, COLD, REQUEST_ID, TIMEOUT_MS
+from faas.server.headers import ACTIVATE_MS, COLD, INSTANCE_ID, REQUEST_ID, TIMEOUT_MS
 
 _REQUEST_LINE = re.compile(rb"([A-Z-]+) ([^ \r\n]+) HTTP/1\.([01])\r\n")
 _READ = re.compile(  # the headers that are read, in a head in lower case
     rb"\r\n(?=[chktpux])(host|content-length|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade"
     rb"|knative-serving-tag"
-    rb"|x-(?:forwarded-for|forwarded-proto|request-id|request-timeout-ms|faas-tag|faas-cold|faas-activate-ms))"
+    rb"|x-(?:forwarded-for|forwarded-proto|request-id|instance-id|request-timeout-ms|faas-tag|faas-cold|faas-activate-ms))"
     rb":([^\r\n]*)"
 )
 _ANY = re.compile(rb"\r\n([^:\r\n]+):[^\r\n]*")
@@ -55,6 +55,7 @@ class RequestHead:
     tag = b""  # of the revision that is asked for, in lower case
     upgrade = b""  # the protocol to change to, where it is one that an instance may grant
     timeout_ms: float | None = None
+    instance_id = b""  # of the instance that is meant, in lower case, as ids are
 
     def __init__(self, method: bytes, url: bytes, host: bytes, lines: bytes) -> None:
         self.method = method
@@ -112,6 +113,8 @@ def read_request_head(raw: bytes, peer: bytes) -> RequestHead:
     for name in _TAGS:
         if name in found:
             head.tag = head.tag or found[name].strip()
+    if INSTANCE_ID in found:
+        head.instance_id = found[INSTANCE_ID].strip()
     if TIMEOUT_MS in found:
         _read_timeout(head, found[TIMEOUT_MS].strip())
     nominated = _read_connection(head, found[b"connection"], raw) if b"connection" in found else None

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from faas.platform.breaker import Capacity
 from faas.platform.wire import LocalAnswer
+
+FEEDBACK: Final = b"/feedback"
+"""The path of what an instance learns of its own answers: it goes to the one that `X-Instance-Id` names."""
 
 
 class Target(NamedTuple):

@@ -13,6 +13,7 @@ from faas.errors import MalformedBody
 from faas.messages import Turn
 
 REQUEST_ID: Final = b"x-request-id"
+INSTANCE_ID: Final = b"x-instance-id"
 TIMEOUT_MS: Final = b"x-request-timeout-ms"
 PRIORITY: Final = b"x-priority"
 QUEUE_TIMEOUT_MS: Final = b"x-queue-timeout-ms"

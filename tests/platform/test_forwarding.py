@@ -26,6 +26,23 @@ async def test_a_request_reaches_an_instance_and_its_answer_the_client(tmp_path:
         assert (running.activator.clients.counts.requests, running.activator.clients.counts.local) == (1, 0)
 
 
+async def test_feedback_reaches_the_instance_that_answered(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    async with StubInstance(tmp_path) as one, StubInstance(tmp_path / "b") as other, platform(one, other) as running:
+        one.endpoint.id, other.endpoint.id = b"echo-1ab", b"echo-2cd"
+        client = await running.client()
+        for id in (b"echo-2cd", b"echo-1ab", b"Echo-2CD", b"echo-2cd"):
+            await client.call(b"said", b"/f/echo/feedback", b"X-Instance-Id: " + id)
+        assert [call.first_line for call in other.calls] == [b"POST /feedback HTTP/1.1"] * 3
+        assert len(one.calls) == 1
+        assert (one.endpoint.in_flight, other.endpoint.in_flight) == (0, 0)
+        for path in (b"/f/echo/feedback", b"/f/echo/"):  # the one has gone, or it is no feedback: to any
+            for id in (b"echo-3ef", b"echo-1ab", b"echo-1ab"):
+                assert (await client.call(b"said", path, b"X-Instance-Id: " + id)).status == 200
+        assert running.activator.clients.counts.requests == 10
+        assert len(one.calls) + len(other.calls) == 10
+
+
 async def test_both_sides_keep_their_connection(tmp_path: Path) -> None:
     async with StubInstance(tmp_path) as instance, platform(instance) as running:
         client = await running.client()
