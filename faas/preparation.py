@@ -6,7 +6,6 @@ digests of everything that it was made from: whether it is still fresh is told f
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import sys
@@ -250,6 +249,8 @@ def file_digest(path: Path) -> str | None:
 
 def distribution_version(name: str, place: Path | None = None) -> str | None:
     """Return the version of a distribution that is installed here, or in the folder `place`; or None."""
+    import importlib.metadata  # 20 ms that no instance should pay
+
     path = sys.path if place is None else [str(place)]
     found = importlib.metadata.distributions(name=name, path=path)
     return next((distribution.version for distribution in found), None)
