@@ -66,7 +66,7 @@ def _socket_of_instance(home: Path) -> Path:
 
 
 async def _turns(bench: Bench, box: Box, ways: Ways, num_callers: int) -> list[Turn]:
-    num_turns, turn_s = bench.choose((9, 2.0), (3, 1.0))
+    num_turns, turn_s = bench.choose((6, 2.0), (3, 1.0))
     for served in ways:
         await flood(served, _BODY, num_callers, _WARM_S)
     return [await _turn(box, ways, num_callers, turn_s) for _ in range(num_turns)]

@@ -50,7 +50,7 @@ class Woken:
 
 
 async def measure(bench: Bench) -> list[Row]:
-    num_wakes, num_peer_starts = bench.choose((200, 3), (20, 1))
+    num_wakes, num_peer_starts = bench.choose((200, 2), (20, 1))
     plain_ms: list[float] = []
     woken = {kind.name: await _woken(bench, kind, num_wakes, plain_ms) for kind in _KINDS}
     peers_ms = {name: await _peer_ms(bench, name, num_peer_starts) for name in RIVALS}
