@@ -27,7 +27,8 @@ from faas.bundle.fetching import fetch
 from faas.bundle.manifest import MANIFEST, Bundle
 from faas.bundle.prepared import known
 from faas.errors import StartFailed
-from faas.revision import Loaded, Revision
+from faas.instance_messages import Revision
+from faas.revision import Loaded
 from faas.server.porter import Porter
 from faas.settings import Settings
 from faas.signals import stop_signals
