@@ -66,6 +66,13 @@ class Box:
         async with self.control.post(url, json={"instances": num_instances}) as response:
             response.raise_for_status()
 
+    async def failure(self, name: str) -> str | None:
+        """Return why the last start of a function's came to nothing, None where it did not."""
+        async with self.control.get(f"http://control/functions/{name}") as response:
+            response.raise_for_status()
+            why: str | None = (await response.json())["failure"]
+            return why
+
     async def all_instances(self) -> list[dict[str, Any]]:
         """Return what `faas ps --json` tells."""
         async with self.control.get("http://control/instances") as response:

@@ -9,6 +9,7 @@ from benchmarks.area import Bench
 from benchmarks.box import Box, running_box
 from benchmarks.functions.zoo import KINDS
 from benchmarks.holdings import Holdings, calm
+from benchmarks.load import UnansweredError
 from benchmarks.rows import Row, at_least, at_most
 from faas.platform.memory import read_default_budget
 
@@ -63,12 +64,18 @@ async def _make_ready(bench: Bench, kind: str, num: int) -> list[str]:
 
 
 async def _wake_all(box: Box, names: list[str]) -> list[float]:
-    """Wake one function after another, each from zero, and return how many seconds each took to answer."""
+    """Wake one function after another, each from zero, and return how many seconds each took to answer.
+
+    Raises UnansweredError with what the platform says of the function that was not woken.
+    """
     found = []
     for name in names:
         await box.scale(name, 0)
         async with box.caller(name, _SENTENCE) as caller:
-            sample = await caller.wake()
+            try:
+                sample = await caller.wake()
+            except UnansweredError as error:
+                raise UnansweredError(f"{name}: {error}; {await box.failure(name)}") from None
         found.append(sample.done_at - sample.sent_at)
     return found
 
