@@ -169,11 +169,13 @@ async def _serve(function: Function, listen: socket.socket, keep_alive_s: float,
 
 def _supply(function: Function, spec: Versions, store: Path) -> Supply:
     """Return what brings the versions of a function into memory: those that it names, or its own in the store."""
-    from faas import revision, versions  # nothing to a function without versions
+    from faas import versions  # nothing to a function without versions
+    from faas.instance_messages import Revision
+    from faas.revision import supply_of
 
     code = Path(str(sys.modules[str(function.__module__)].__file__)).parent
     place = str(versions.folder_of(function.name, store)) if spec.source is None else versions.at(spec.source, code)
-    return revision.supply_of(revision.Revision(id="local", target="", function=function.name), place, function)
+    return supply_of(Revision(id="local", target="", function=function.name), place, function)
 
 
 def _stop_with_parent(stop: Stop) -> None:
