@@ -18,11 +18,12 @@ import msgspec
 
 import snapshot
 from faas import examples, export, instance, later, modules, needs, rehearsal, targets, tasks
+from faas.description import Description
 from faas.errors import SettingError, TargetError, named
 from faas.export import Exported
 from faas.function import Function
 from faas.handler import Handler, Unkept
-from faas.preparation import Description, Origin, distribution_version, file_digest
+from faas.preparation import Origin, distribution_version, file_digest
 from faas.tasks import Found, Report, Step
 from snapshot import sharing
 

@@ -10,8 +10,9 @@ import pytest
 
 import snapshot
 from faas import Versions, inference_function
+from faas.description import Description
 from faas.errors import SettingError
-from faas.preparation import Description, Origin, Preparation
+from faas.preparation import Origin, Preparation
 from faas.versions import at, folder_of, in_bundle, with_place
 from snapshot import LocalStore
 

@@ -16,10 +16,10 @@ from benchmarks import traces
 from benchmarks.area import Bench
 from benchmarks.rows import Row, at_most
 from faas import Scaling, inference_function
+from faas.description import Description
 from faas.platform import trace
 from faas.platform.simulation import Outcome, simulate
 from faas.platform.trace import Trace
-from faas.preparation import Description
 from faas.spec import KeepAliveMode
 
 START_S = 0.07

@@ -19,9 +19,9 @@ from benchmarks.measures.keep_alive import START_S
 from benchmarks.replaying import Toll, replay
 from benchmarks.rows import Row, at_most
 from faas import Scaling, inference_function
+from faas.description import Description
 from faas.platform import trace
 from faas.platform.simulation import Call, Outcome, simulate
-from faas.preparation import Description
 from faas.spec import KeepAliveMode
 
 TIMES_AS_FAST = 144.0

@@ -13,9 +13,9 @@ from faas.cli import listing, progress
 from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.cli.listing import duration
+from faas.description import Description
 from faas.platform import trace
 from faas.platform.simulation import Outcome, simulate
-from faas.preparation import Description
 from faas.prepare import prepare
 from faas.spec import KEEP_ALIVE_MODES, KeepAliveMode
 

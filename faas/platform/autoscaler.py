@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from faas.description import Description
 from faas.platform.activity import ActivityState, settle
 from faas.platform.decider import (
     Inputs,
@@ -18,7 +19,6 @@ from faas.platform.decider import (
 )
 from faas.platform.keepalive import KeepAlive
 from faas.platform.windows import LoadWindows
-from faas.preparation import Description
 
 
 def scaling_settings(description: Description, *, grace_s: float = 0.0) -> ScalingSettings:

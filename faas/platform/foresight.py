@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faas.preparation import Description
+from faas.description import Description
 
 _SHORTEST_START_S = 1.0  # as Knative counts
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from faas.clock import monotonic
+from faas.description import Description
 from faas.platform.demand import Counts
 from faas.platform.hosted import Hosted
 from faas.platform.instances import Instance
 from faas.platform.revisions import Deployment
-from faas.preparation import Description
 
 
 def function_row(hosted: Hosted, base_url: str) -> dict[str, Any]:

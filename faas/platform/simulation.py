@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from faas.description import Description
 from faas.platform.breaker import Capacity, Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, State
 from faas.platform.keepalive import IdleTimes
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
-from faas.preparation import Description, Origin, Preparation
+from faas.preparation import Origin, Preparation
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from faas.bundle.manifest import SNAPSHOT
 from faas.deployment import published, runtime_image
 from faas.deployment.plan import BUNDLE, Places, Shipping
 from faas.deployment.published import missing, planned, publish
+from faas.description import Description
 from faas.errors import SettingError
-from faas.preparation import Description, Origin, Preparation
+from faas.preparation import Origin, Preparation
 from snapshot import LocalStore
 from snapshot.pins import Pins
 from snapshot.s3_store import S3Store

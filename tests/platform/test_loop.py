@@ -2,12 +2,13 @@ import asyncio
 
 import pytest
 
+from faas.description import Description, EndpointRecord
 from faas.platform.autoscaler import scaling_settings
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, State
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
-from faas.preparation import Description, EndpointRecord, Origin, Preparation
+from faas.preparation import Origin, Preparation
 
 
 def description(**changes):
