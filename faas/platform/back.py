@@ -11,7 +11,7 @@ import fcntl
 import socket
 import termios
 
-from faas.platform.breaker import Caller, Connection, Endpoint
+from faas.platform.endpoint import Caller, Connection, Endpoint
 
 _RECEIVE_BYTES = 64 * 1024
 _MAX_PIECES = 16

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from faas.errors import DeadlineExceeded, FaasError, QueueFull, Unavailable
 from faas.platform.back import begin
-from faas.platform.breaker import Capacity, Connection, Endpoint
+from faas.platform.breaker import Capacity
 from faas.platform.client_side import ClientSide
 from faas.platform.deadlines import Line
+from faas.platform.endpoint import Connection, Endpoint
 from faas.platform.hold import Hold
 from faas.platform.request_head import RequestHead
 from faas.platform.response import ResponseReader, is_plain

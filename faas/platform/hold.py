@@ -4,7 +4,8 @@ import asyncio
 from typing import Protocol
 
 from faas.errors import DeadlineExceeded, FaasError, QueueFull, Unavailable
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
+from faas.platform.endpoint import Endpoint
 from faas.platform.request_head import Held
 
 

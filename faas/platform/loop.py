@@ -14,8 +14,9 @@ from typing import Protocol
 
 from faas.clock import Clock, monotonic
 from faas.platform.autoscaler import scaling_settings
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
 from faas.platform.demand import Rate
+from faas.platform.endpoint import Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, OnChange, State
 from faas.platform.logs import LogFile

@@ -13,7 +13,8 @@ import msgspec
 from faas import names
 from faas.errors import SettingError
 from faas.platform import metrics
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
+from faas.platform.endpoint import Endpoint
 from faas.platform.hosted import Hosted
 from faas.platform.routing import Sought, Target
 from faas.platform.search import Search

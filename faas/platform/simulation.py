@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faas.description import Description
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
+from faas.platform.endpoint import Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, State
 from faas.platform.keepalive import IdleTimes

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from faas.platform.activator import Activator
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
 from faas.platform.clients import ActivatorSettings
+from faas.platform.endpoint import Endpoint
 from faas.platform.front import FrontConnection
 from faas.platform.routing import Target
 from faas.platform.wire import LocalAnswer, problem

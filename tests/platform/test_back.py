@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faas.platform.back import BackConnection
-from faas.platform.breaker import Endpoint
+from faas.platform.endpoint import Endpoint
 from tests.platform.stub import until
 
 LARGE = bytes(range(256)) * 8192  # 2 MiB: more than a socket takes at once

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from faas.platform.breaker import Caller, Capacity, Endpoint
+from faas.platform.breaker import Capacity
+from faas.platform.endpoint import Caller, Endpoint
 
 
 class Request:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faas.platform.breaker import Endpoint
+from faas.platform.endpoint import Endpoint
 from tests.platform.stub import Call, StubInstance, echo, hang, platform, until
 
 MUCH = b"x" * 6_000_000  # more than a stub instance reads ahead

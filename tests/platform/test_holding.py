@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
+from faas.platform.endpoint import Endpoint
 from tests.platform.stub import Call, StubInstance, platform, until
 
 

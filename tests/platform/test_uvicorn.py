@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from faas.platform.breaker import Endpoint
+from faas.platform.endpoint import Endpoint
 from tests.platform.stub import Platform, platform, read_body, until
 
 Scope = MutableMapping[str, Any]

@@ -18,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from faas.platform.breaker import Capacity, Endpoint
+from faas.platform.breaker import Capacity
+from faas.platform.endpoint import Endpoint
 from faas.platform.local_server import LocalServer
 from faas.platform.page.access import Access, Refusal
 from faas.platform.page.events import Source, View, stream
