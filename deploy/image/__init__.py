@@ -7,12 +7,12 @@ Synchronous: it is for commands. Errors: `deploy.image.errors`.
 from deploy.image.auth import Credentials, Keychain
 from deploy.image.build import SCRATCH, Progress, Pushed, Transfer, append, inspect, layers_of
 from deploy.image.compose import Changes
+from deploy.image.connection import Connection
 from deploy.image.errors import ImageError
 from deploy.image.layer import File, Layer
 from deploy.image.layer_cache import LayerCache
 from deploy.image.manifest import Image, Platform
 from deploy.image.reference import Reference
-from deploy.image.transport import Connection
 
 __all__ = [
     "SCRATCH",

@@ -16,12 +16,12 @@ from typing import Literal
 
 from deploy.image import upload
 from deploy.image.compose import Changes, Composed, compose, scratch
+from deploy.image.connection import Connection
 from deploy.image.errors import BadReference, Faulty, RegistryError
 from deploy.image.layer import Layer
 from deploy.image.manifest import Descriptor, Image, Platform
 from deploy.image.reference import Reference
 from deploy.image.registry import Registries, Repository
-from deploy.image.transport import Connection
 
 SCRATCH = "scratch"
 """The base that is nothing."""

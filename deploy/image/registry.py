@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from deploy.image import manifest as manifests
+from deploy.image.connection import Connection
 from deploy.image.errors import NoAnswer, WrongContent
 from deploy.image.manifest import Descriptor, Image, Manifest, Platform
 from deploy.image.reference import Reference, digest_of, is_digest
-from deploy.image.transport import NUM_ATTEMPTS, Call, Connection, Transport
+from deploy.image.transport import NUM_ATTEMPTS, Call, Transport
 
 _PIECE_BYTES = 1 << 20
 _DEEPEST_INDEX = 3

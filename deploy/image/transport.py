@@ -6,23 +6,21 @@ says (`Retry-After`) or a time that doubles, and a connection that broke, unless
 
 import contextlib
 import email.utils
-import functools
 import json
 import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from deploy.image import challenge as challenges
-from deploy.image.auth import Keychain
-from deploy.image.errors import BadSource, Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
-from deploy.image.reference import api_host, is_loopback
+from deploy.image.connection import Connection
+from deploy.image.errors import Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
+from deploy.image.reference import is_loopback
 
 NUM_ATTEMPTS = 5
 
@@ -32,24 +30,6 @@ _TIMEOUT = httpx.Timeout(connect=10.0, read=60.0, write=60.0, pool=None)
 _MOST_OF_AN_ERROR_BYTES = 64 << 10
 _MOST_OF_A_TOKEN_BYTES = 1 << 20
 _LOG_IN = "log in (docker login, or FAAS_REGISTRY, FAAS_REGISTRY_USER and FAAS_REGISTRY_PASSWORD)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Connection:
-    """How to reach registries: those in `plain_http` without TLS, as those on this machine are anyway.
-
-    `ca_file` holds certificates (PEM) to trust besides the usual ones.
-    """
-
-    plain_http: frozenset[str] = frozenset()
-    ca_file: Path | None = None
-    keychain: Keychain = field(default_factory=Keychain)
-    sleep: Callable[[float], None] = time.sleep
-
-    def endpoint(self, registry: str) -> str:
-        """The address of a registry's API."""
-        plain = registry in self.plain_http or is_loopback(registry)
-        return f"{'http' if plain else 'https'}://{api_host(registry)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +58,7 @@ class Transport:
         self._connection = connection
         # A proxy of the environment is no way to this machine.
         self._client = httpx.Client(
-            verify=_certificates(connection.ca_file),
+            verify=connection.certificates(),
             timeout=_TIMEOUT,
             follow_redirects=True,
             trust_env=not is_loopback(registry),
@@ -272,18 +252,6 @@ def retry_after_s(header: str | None, now_s: float) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - now_s)
     except (ValueError, OverflowError):
         return None
-
-
-@functools.cache
-def _certificates(ca_file: Path | None) -> ssl.SSLContext:
-    """What certificates are checked by; reading those that are usual takes longer than many a request."""
-    context = httpx.create_ssl_context()
-    try:
-        if ca_file is not None:
-            context.load_verify_locations(cafile=str(ca_file))
-    except OSError as error:  # ssl.SSLError is one
-        raise BadSource(f"{ca_file} holds no certificates: {error}", "name a file of certificates in PEM") from None
-    return context
 
 
 def _said(body: bytes) -> str:

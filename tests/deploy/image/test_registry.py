@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from deploy.image.auth import Keychain
 from deploy.image.compose import scratch
+from deploy.image.connection import Connection
 from deploy.image.errors import BadImage, Faulty, NoAnswer, WrongContent, WrongPlatform
 from deploy.image.manifest import MOST_BYTES, OCI_INDEX, OCI_MANIFEST, Descriptor, Image, Platform
 from deploy.image.reference import Reference, digest_of
 from deploy.image.registry import Registries, Repository
-from deploy.image.transport import Connection
 from tests.served import Seen, serving
 
 CONTENT = bytes(range(256)) * 20_000

@@ -10,10 +10,11 @@ import pytest
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from deploy.image.auth import Keychain
-from deploy.image.errors import BadSource, Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
+from deploy.image.connection import Connection
+from deploy.image.errors import Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
 from deploy.image.reference import Reference
 from deploy.image.registry import Registries, Repository
-from deploy.image.transport import Connection, retry_after_s
+from deploy.image.transport import retry_after_s
 from tests.served import Seen, Served, serving
 
 DIGEST = "sha256:" + "0" * 64
@@ -253,20 +254,3 @@ def test_locations_keep_the_scheme_that_works(connect: Connect) -> None:
 )
 def test_retry_after_is_read(header: str | None, seconds: float | None) -> None:
     assert retry_after_s(header, 40) == seconds
-
-
-def test_plain_http_is_for_this_machine_and_where_it_is_told() -> None:
-    connection = Connection(plain_http=frozenset({"registry.test:5000"}), keychain=Keychain({}))
-    assert connection.endpoint("127.0.0.1:5000") == "http://127.0.0.1:5000"
-    assert connection.endpoint("registry.test:5000") == "http://registry.test:5000"
-    assert connection.endpoint("ghcr.io") == "https://ghcr.io"
-    assert connection.endpoint("docker.io") == "https://registry-1.docker.io"
-
-
-def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("no certificate")
-    with (
-        Registries(Connection(ca_file=tmp_path / "ca.pem", keychain=Keychain({}))) as registries,
-        pytest.raises(BadSource, match=r"ca\.pem holds no certificates"),
-    ):
-        registries.repository(Reference.parse("ghcr.io/app"))

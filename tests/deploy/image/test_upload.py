@@ -9,11 +9,11 @@ import pytest
 from starlette.responses import Response
 
 from deploy.image.auth import Keychain
+from deploy.image.connection import Connection
 from deploy.image.errors import Faulty, NotAccepted
 from deploy.image.manifest import Descriptor
 from deploy.image.reference import Reference, digest_of
 from deploy.image.registry import Registries, Repository
-from deploy.image.transport import Connection
 from deploy.image.upload import Blob, upload
 from tests import registry_server
 from tests.registry_server import Fault, Proxy
