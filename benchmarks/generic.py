@@ -5,18 +5,18 @@ can be; what they are worth shows beside this one.
 """
 
 from faas.cli.main import main
-from faas.platform import instances
+from faas.platform import forking
 from faas.preparation import Preparation
 from warmpool.environment import Environment
 
-_hot = instances.environment
+_hot = forking.environment
 
 
 def _generic(preparation: Preparation) -> Environment:
     return _hot(preparation).base
 
 
-instances.environment = _generic
+forking.environment = _generic
 
 if __name__ == "__main__":
     main()

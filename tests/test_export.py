@@ -15,7 +15,7 @@ import pytest
 
 import snapshot
 from faas import export, instance, instance_messages
-from faas.platform.instances import revision_of
+from faas.platform.forking import revision_of
 from faas.preparation import Preparation
 from faas.prepare import prepare
 from faas.revision import thaw

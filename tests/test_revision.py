@@ -10,7 +10,7 @@ import pytest
 import snapshot
 from faas import local, revision
 from faas.instance_messages import Revision
-from faas.platform.instances import revision_of
+from faas.platform.forking import revision_of
 from faas.prepare import prepare
 from faas.revision import Loaded
 

@@ -16,7 +16,7 @@ from benchmarks.area import Bench
 from benchmarks.measures.cold_start import SENTENCE, plain_start
 from benchmarks.rows import Row, at_least
 from faas import instance_messages, settings
-from faas.platform.instances import revision_of
+from faas.platform.forking import revision_of
 from faas.preparation import Preparation
 from faas.prepare import prepare
 from warmpool import cpu

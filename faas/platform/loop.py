@@ -36,7 +36,7 @@ STARTUP_SLACK_S = 5.0
 
 
 class Launcher(Protocol):
-    """Starts and ends instances; see `instances.Launcher`, which does so with processes."""
+    """Starts and ends instances; see `launcher.Launcher`, which does so with processes."""
 
     def launch(self, preparation: Preparation, log: LogFile, changed: OnChange) -> Instance:
         """Order an instance, and tell of every change of its state."""

@@ -24,7 +24,8 @@ from faas.platform.control import ControlServer
 from faas.platform.functions import Functions
 from faas.platform.guard import raise_descriptors
 from faas.platform.hosted import Hosted
-from faas.platform.instances import Launcher, State
+from faas.platform.instances import State
+from faas.platform.launcher import Launcher
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
 from faas.platform.page.access import Access, is_loopback

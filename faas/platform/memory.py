@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from faas.platform import budget, instances
+from faas.platform import budget, forking
 from faas.platform.budget import Holdings
 from faas.platform.eviction import GreedyDual, Idler
 from faas.platform.instances import Instance, State
@@ -156,13 +156,13 @@ class MemoryKeeper:
         """Keep no sizes of revisions that run no more."""
         loops = list(self._loops())
         revisions = {loop.revision for loop in loops}
-        environments = self._zygotes.keys() | {instances.environment(loop.preparation) for loop in loops}
+        environments = self._zygotes.keys() | {forking.environment(loop.preparation) for loop in loops}
         self._most_alone = {name: size for name, size in self._most_alone.items() if name in revisions}
         self._zygote_bytes = {one: size for one, size in self._zygote_bytes.items() if one in environments}
 
     def _needed(self, loop: ScalingLoop) -> int:
         """What another instance takes, and the zygote that it is forked from where that was let go."""
-        environment = instances.environment(loop.preparation)
+        environment = forking.environment(loop.preparation)
         is_there = environment in self._zygotes
         return self._alone(loop) + (0 if is_there else self._zygote_bytes.get(environment, 0))
 
@@ -195,10 +195,10 @@ class MemoryKeeper:
                 yield made.id, _Candidate(idler, partial(loop.evict, made))
 
     def _idle_zygotes(self, asking: ScalingLoop | None) -> Iterator[tuple[str, _Candidate]]:
-        needed = instances.environment(asking.preparation) if asking is not None else None
+        needed = forking.environment(asking.preparation) if asking is not None else None
         num_calls: Counter[Environment] = Counter()
         for loop in self._loops():
-            num_calls[instances.environment(loop.preparation)] += loop.capacity.counts.requests
+            num_calls[forking.environment(loop.preparation)] += loop.capacity.counts.requests
         for environment, held in self._zygotes.items():
             is_needed = needed is not None and environment in (needed, needed.base)
             if not (held.num_workers or held.num_heirs or is_needed):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from faas.platform.hosted import Hosted
-from faas.platform.instances import Launcher
+from faas.platform.launcher import Launcher
 from faas.preparation import Preparations
 from faas.settings import Settings
 from warmpool.pool import WarmPool

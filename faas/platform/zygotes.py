@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from faas.platform import instances
+from faas.platform import forking
 from faas.preparation import Preparation
 from warmpool.pool import WarmPool
 
@@ -28,7 +28,7 @@ class Zygotes:
     async def warm(self, preparation: Preparation) -> None:
         """Have a revision's zygote ready and its workers parked. Raises ZygoteStartError, PoolClosed."""
         parked = max(PARKED_PER_ENVIRONMENT, preparation.description.buffer_instances)
-        zygote = await self._pool.warm(instances.environment(preparation), buffer=parked)
+        zygote = await self._pool.warm(forking.environment(preparation), buffer=parked)
         if zygote.hazard is not None:
             self._progress(f"{preparation.name}: no forks, instances start slowly: {zygote.hazard}")
 
@@ -51,8 +51,8 @@ class Zygotes:
         await self._release(old)
 
     async def _release(self, preparation: Preparation) -> None:
-        environment = instances.environment(preparation)
-        if all(instances.environment(other) != environment for other in self._in_use()):
+        environment = forking.environment(preparation)
+        if all(forking.environment(other) != environment for other in self._in_use()):
             await self._pool.retire(environment, keep_workers=True)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:

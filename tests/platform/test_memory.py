@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from faas.platform import instances
+from faas.platform import forking
 from faas.platform.instances import State
 from faas.platform.memory import MemoryKeeper, _group_limit, read_default_budget
 from tests.platform.test_loop import Bench, answered
@@ -181,7 +181,7 @@ def test_a_further_instance_ends_none_of_a_function_that_has_calls(tmp_path):
 def test_idle_zygotes_go_too_but_not_those_in_use_nor_the_one_that_is_needed(tmp_path):
     async def story():
         box = Box(tmp_path, 50 + 330, num_functions=1)
-        needed = instances.environment(box.benches[0].loop.preparation)
+        needed = forking.environment(box.benches[0].loop.preparation)
         box.pool.add(needed, 100, start_s=0.001)
         box.pool.add(needed.base, 100, num_heirs=1)
         idle, used = Environment(modules=("idle",)), Environment(modules=("used",))
@@ -199,7 +199,7 @@ def test_idle_zygotes_go_too_but_not_those_in_use_nor_the_one_that_is_needed(tmp
 def test_a_start_whose_zygote_was_let_go_needs_that_too(tmp_path):
     async def story():
         box = Box(tmp_path, 50 + 190, num_functions=2)
-        environment = instances.environment(box.benches[0].loop.preparation)
+        environment = forking.environment(box.benches[0].loop.preparation)
         box.pool.add(environment, 70)
         await box.keeper.look()
         box.pool.held.clear()

@@ -18,7 +18,8 @@ from faas.engine.versions.plan import Wishes
 from faas.errors import PlatformError
 from faas.instance_messages import Follow, Followed
 from faas.platform.control import UnknownFunction, build
-from faas.platform.instances import Instance, Launcher, State
+from faas.platform.instances import Instance, State
+from faas.platform.launcher import Launcher
 from faas.platform.versioning import Versioning, is_versioned
 from faas.platform.versions_control import routes
 

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from faas.platform.instances import Launcher, State
+from faas.platform.instances import State
+from faas.platform.launcher import Launcher
 from faas.platform.logs import LogFile
 from faas.preparation import Origin, Preparation
 from tests.platform.test_loop import description

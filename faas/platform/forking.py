@@ -1,0 +1,44 @@
+"""What instances are forked from, and what they then serve."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import msgspec
+
+from faas import device
+from faas.instance_messages import Revision
+from faas.preparation import Preparation
+from warmpool.environment import Environment, Preload
+
+
+def environment(preparation: Preparation) -> Environment:
+    """Return the zygote that instances are forked from.
+
+    It is a hot one, with the imports, the code and the state; or, for a function that uses a GPU, one with the imports,
+    whose parked workers create their device context ahead: state on a device cannot be forked. Functions with the same
+    imports share those.
+    """
+    found = Environment(modules=preparation.imports, python=preparation.interpreter or sys.executable)
+    description = preparation.description
+    if description.num_gpus:
+        variables = {name: value for name, value in description.env.items() if name.startswith(device.VARIABLES)}
+        return replace(found, env=tuple(sorted(variables.items())), park=Preload(entry="faas.device:begin"))
+    payload = msgspec.json.encode(revision_of(preparation))
+    return replace(found, preload=Preload(entry="faas.revision:preload", payload=payload))
+
+
+def revision_of(preparation: Preparation) -> Revision:
+    """Return what instances made from this preparation serve."""
+    return Revision(
+        id=preparation.revision,
+        target=preparation.runs,
+        function=preparation.name,
+        snapshot=preparation.snapshot,
+        digest=preparation.digest,
+        env=preparation.description.env,
+        later=preparation.later,
+        rehearse=preparation.rehearsable,
+        versions=preparation.versions,
+    )
