@@ -41,7 +41,8 @@ from snapshot.errors import (
 from snapshot.freeze import freeze
 from snapshot.loader import LoadMode
 from snapshot.local_store import LocalStore
-from snapshot.manifest import FORMAT_VERSION, Manifest, read_format_version, read_manifest
+from snapshot.manifest import FORMAT_VERSION, Manifest
+from snapshot.manifest_reading import read_format_version, read_manifest
 from snapshot.reducers import KeptFiles, reducer
 from snapshot.store import Store, StoredSnapshot
 from snapshot.tensor_file import TensorFile

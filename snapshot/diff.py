@@ -12,7 +12,8 @@ from typing import Literal
 import msgspec
 from blake3 import blake3
 
-from snapshot.manifest import Manifest, Shard, StoredTensor, read_manifest
+from snapshot.manifest import Manifest, Shard, StoredTensor
+from snapshot.manifest_reading import read_manifest
 from snapshot.mapping import map_private, opened
 
 Aspect = Literal["dtype", "shape", "content"]

@@ -21,16 +21,8 @@ from pathlib import Path
 
 from snapshot.blobs import Blobs
 from snapshot.errors import FormatVersionError, SnapshotExistsError, SnapshotNotFoundError
-from snapshot.manifest import (
-    FORMAT_VERSION,
-    MANIFEST_FILE,
-    SHORT_DIGEST_LENGTH,
-    FileRecord,
-    Manifest,
-    Shard,
-    read_format_version,
-    read_manifest,
-)
+from snapshot.manifest import FORMAT_VERSION, MANIFEST_FILE, SHORT_DIGEST_LENGTH, FileRecord, Manifest, Shard
+from snapshot.manifest_reading import read_format_version, read_manifest
 from snapshot.mapping import opened
 from snapshot.staging import STAGING_PREFIX, staged_folder, sync_folder
 from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name

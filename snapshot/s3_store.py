@@ -27,15 +27,8 @@ from snapshot.errors import (
     SnapshotNotFoundError,
 )
 from snapshot.local_store import LocalStore
-from snapshot.manifest import (
-    MANIFEST_FILE,
-    SHORT_DIGEST_LENGTH,
-    FileRecord,
-    Manifest,
-    Shard,
-    parse_manifest,
-    read_manifest,
-)
+from snapshot.manifest import MANIFEST_FILE, SHORT_DIGEST_LENGTH, FileRecord, Manifest, Shard
+from snapshot.manifest_reading import parse_manifest, read_manifest
 from snapshot.pull import NUM_STREAMS, Pulling
 from snapshot.ranges import RangeReader, Refused
 from snapshot.s3_address import S3Address

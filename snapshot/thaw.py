@@ -26,7 +26,8 @@ from snapshot.errors import (
 )
 from snapshot.format import FILLER_PREFIX, Header, parse_head
 from snapshot.loader import Loader, LoadMode, loader_for
-from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View, read_manifest
+from snapshot.manifest import MANIFEST_FILE, FileRecord, Manifest, Shard, View
+from snapshot.manifest_reading import read_manifest
 from snapshot.mapping import opened
 
 if TYPE_CHECKING:

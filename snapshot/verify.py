@@ -5,7 +5,8 @@ from pathlib import Path
 from snapshot.digests import ChunkHasher, chunk_ranges
 from snapshot.errors import DigestMismatchError
 from snapshot.format import read_header
-from snapshot.manifest import FileRecord, Manifest, Shard, read_manifest
+from snapshot.manifest import FileRecord, Manifest, Shard
+from snapshot.manifest_reading import read_manifest
 from snapshot.mapping import opened
 from snapshot.thaw import check_header
 

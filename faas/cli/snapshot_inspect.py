@@ -16,7 +16,8 @@ from faas.preparation import Preparation
 from snapshot.diff import shared_bytes
 from snapshot.errors import DamagedError, SnapshotNotFoundError
 from snapshot.local_store import LocalStore
-from snapshot.manifest import Manifest, read_manifest
+from snapshot.manifest import Manifest
+from snapshot.manifest_reading import read_manifest
 from snapshot.s3_address import is_s3
 
 _LISTED = ("files", "tensors")

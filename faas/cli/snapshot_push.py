@@ -10,7 +10,7 @@ from faas.cli import listing, remote, stored
 from faas.cli import store as stores
 from faas.cli.listing import duration, size
 from faas.clock import monotonic
-from snapshot.manifest import read_manifest
+from snapshot.manifest_reading import read_manifest
 
 
 @click.command("push")

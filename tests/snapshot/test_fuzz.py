@@ -17,7 +17,8 @@ import torch
 
 import snapshot
 from snapshot.errors import SnapshotError
-from snapshot.manifest import MANIFEST_FILE, read_manifest
+from snapshot.manifest import MANIFEST_FILE
+from snapshot.manifest_reading import read_manifest
 from snapshot.tensor_file import TensorFile
 
 MANY = pytest.mark.parametrize(

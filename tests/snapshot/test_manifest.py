@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import snapshot
-from snapshot.manifest import MANIFEST_FILE, Manifest, parse_manifest, read_manifest
+from snapshot.manifest import MANIFEST_FILE, Manifest
+from snapshot.manifest_reading import parse_manifest, read_manifest
 
 WHERE = Path("manifest.json")
 

@@ -11,7 +11,8 @@ import pytest
 
 import snapshot
 from snapshot.digests import digest_bytes
-from snapshot.manifest import MANIFEST_FILE, SKELETON_FILE, FileRecord, Manifest, read_manifest
+from snapshot.manifest import MANIFEST_FILE, SKELETON_FILE, FileRecord, Manifest
+from snapshot.manifest_reading import read_manifest
 
 
 class Marker:

@@ -11,7 +11,8 @@ import snapshot
 from snapshot.device.loading import reads_direct, to_devices
 from snapshot.errors import DeviceError, DeviceMissingError, SizeMismatchError, ThawError
 from snapshot.loader import Facts, LoadMode
-from snapshot.manifest import MANIFEST_FILE, Shard, read_manifest
+from snapshot.manifest import MANIFEST_FILE, Shard
+from snapshot.manifest_reading import read_manifest
 from tests.snapshot.device.fakes import FakeDevice, content_of
 
 
