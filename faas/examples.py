@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from faas import codec, targets
+from faas import codec
 from faas.engine.forms import form_of
 from faas.engine.gradients import set_gradients
 from faas.errors import PlatformError, RemoteError, SchemaMismatch, SettingError, named
 from faas.function import Function
 from faas.handler import Handler
 from faas.local import call_batch, call_one
+from faas.users_errors import users_line
 
 _BATCH_SIZES: Final = (2, 3)
 _ELSEWHERE: Final = (OSError, PlatformError, RemoteError)
@@ -67,7 +68,7 @@ def _answer(handler: Handler, index: int, *, may_fail: bool) -> str:
         found = _finish(function, call_one(handler, function.main, kwargs))
     except Exception as error:
         if not (may_fail or isinstance(error, _ELSEWHERE)):
-            where = targets.users_line(error)
+            where = users_line(error)
             raise SettingError(
                 f"{function.name}: on warmup[{index}] it raised {named(error)}{f' ({where})' if where else ''}, so no "
                 "instance would start: mend the handler or the example"

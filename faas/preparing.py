@@ -25,6 +25,7 @@ from faas.function import Function
 from faas.handler import Handler, Unkept
 from faas.preparation import Origin, distribution_version, file_digest
 from faas.tasks import Found, Report, Step
+from faas.users_errors import users_line
 from snapshot import sharing
 
 _RECORDED = instance  # an instance needs its modules too: they are part of what is recorded
@@ -181,7 +182,7 @@ def _state(handler: Handler) -> Any:
         return more
     except Exception as error:
         traceback.print_exc()
-        where = targets.users_line(error)
+        where = users_line(error)
         at = f" ({where})" if where else ""
         title = handler.function.__qualname__
         raise SettingError(f"{title}.setup() raised {named(error)}{at}") from None

@@ -10,11 +10,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Final
 
 import faas
@@ -111,7 +110,7 @@ class Target:
             return {key: found[key]}
         if not found:
             raise TargetError(
-                f"{_shown(self.place)} defines no function{_imported(module)}; decorate one: @inference_function"
+                f"{shown(self.place)} defines no function{_imported(module)}; decorate one: @inference_function"
             )
         return found
 
@@ -145,7 +144,7 @@ def _bundled(target: Target) -> dict[str, Function]:
     function = bundle.load(target.folder)
     key = str(function.__qualname__)
     if target.name not in (None, function.name, key):
-        raise TargetError(f"{_shown(target.folder)} is the bundle of {key}, not of {target.name!r}")
+        raise TargetError(f"{shown(target.folder)} is the bundle of {key}, not of {target.name!r}")
     return {key: function}
 
 
@@ -167,7 +166,7 @@ def _listed(folder: Path) -> str:
 def _module(target: Target) -> ModuleType:
     """Return the target's module, imported once."""
     if target.is_file and target.module in sys.stdlib_module_names:
-        raise TargetError(f"{_shown(target.place)}: {target.module!r} is a module of Python's own; rename the file")
+        raise TargetError(f"{shown(target.place)}: {target.module!r} is a module of Python's own; rename the file")
     here = next((path for path in target.sources if path.is_file()), None)
     loaded = sys.modules.get(target.module)
     if loaded is not None:
@@ -175,7 +174,7 @@ def _module(target: Target) -> ModuleType:
         if here is None or (file is not None and here.samefile(file)):
             return loaded
         raise TargetError(
-            f"{_shown(target.place)}: a module named {target.module!r} is loaded already, from "
+            f"{shown(target.place)}: a module named {target.module!r} is loaded already, from "
             f"{file or 'the interpreter'}; rename one of the two"
         )
     _refuse_ours(target)
@@ -187,7 +186,9 @@ def _module(target: Target) -> ModuleType:
     except (Exception, SystemExit) as error:
         if added:
             sys.path.remove(str(target.folder))
-        raise _import_error(target, error) from error
+        from faas.users_errors import not_importable  # the way of errors alone
+
+        raise not_importable(target, error) from error
 
 
 def _from_file(name: str, path: Path) -> ModuleType:
@@ -211,52 +212,10 @@ def _refuse_ours(target: Target) -> None:
     for name in OURS:
         for path in (target.folder / f"{name}.py", target.folder / name / "__init__.py"):
             if path.is_file():
-                raise TargetError(f"{_shown(path)}: {name!r} is the name of a package of this framework; rename yours")
+                raise TargetError(f"{shown(path)}: {name!r} is the name of a package of this framework; rename yours")
 
 
-def _import_error(target: Target, error: BaseException) -> TargetError:
-    if isinstance(error, ModuleNotFoundError) and not target.is_file and _is_within(error.name, target.module):
-        return TargetError(f"there is no module {error.name!r} in {target.folder} or installed; or name the file: .py")
-    text = traceback.format_exception_only(error)[-1].strip()
-    hint = ""
-    if isinstance(error, ImportError) and "relative import" in str(error):
-        hint = f"; name it as a module of its package: {_as_module(target)}"
-    elif isinstance(error, SystemExit):
-        text = "it ends the program when imported; put that under if __name__ == '__main__'"
-    line = users_line(error)
-    return TargetError(f"{_shown(target.place)} cannot be imported: {text}{f' ({line})' if line else ''}{hint}")
-
-
-def _as_module(target: Target) -> str:
-    """Return the target of a file in a package as one of a module, from the folder that holds the package."""
-    folder = target.folder.parent
-    parts = [target.folder.name, *([] if target.module == "__init__" else [target.module])]
-    while (folder / "__init__.py").is_file():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return _shown(folder / ".".join(parts))
-
-
-def _is_within(missing: str | None, module: str) -> bool:
-    return missing is not None and (module == missing or module.startswith(f"{missing}."))
-
-
-def users_line(error: BaseException) -> str:
-    """Return `FILE:LINE`, the last line of the user's own that an error passed through; empty where there is none."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{_shown(error.filename)}:{error.lineno}"
-    frames = [(f, line) for f, line in traceback.walk_tb(error.__traceback__) if _is_users(f)]
-    return f"{_shown(frames[-1][0].f_code.co_filename)}:{frames[-1][1]}" if frames else ""
-
-
-def _is_users(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    module = ModuleType(str(frame.f_globals.get("__name__")))  # a stand-in: a failed import has left `sys.modules`
-    module.__file__ = file
-    return not file.startswith("<") and modules.is_users(module)
-
-
-def _shown(path: str | Path) -> str:
+def shown(path: str | Path) -> str:
     """Return how a path is written in messages: from the current folder where it lies below it."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
@@ -283,7 +242,7 @@ def _refuse_equal_names(found: Mapping[Target, Function]) -> None:
     for target, function in found.items():
         other = first.setdefault(function.name, target)
         if other != target:
-            both = f"{_shown(other.text)} and {_shown(target.text)}"
+            both = f"{shown(other.text)} and {shown(target.text)}"
             raise TargetError(f"{both} are both named {function.name!r}; give one another: name=...")
 
 

@@ -11,6 +11,7 @@ import pytest
 from faas import targets
 from faas.errors import TargetError
 from faas.targets import Target
+from faas.users_errors import users_line
 
 ONE = """
 from faas import inference_function
@@ -284,5 +285,5 @@ def test_the_line_of_an_error_is_the_users_last_not_a_librarys() -> None:
     sys.path.insert(0, str(Path.cwd()))
     with pytest.raises(ValueError, match="Expecting property name") as caught:
         importlib.import_module("inner_raise").parse()
-    assert targets.users_line(caught.value) == "inner_raise.py:4"
-    assert targets.users_line(ValueError("never raised")) == ""
+    assert users_line(caught.value) == "inner_raise.py:4"
+    assert users_line(ValueError("never raised")) == ""

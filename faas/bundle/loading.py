@@ -81,7 +81,7 @@ def _attribute(bundle: Bundle) -> Any:
 
 def _said(error: BaseException) -> str:
     text = traceback.format_exception_only(error)[-1].strip()
-    from faas.targets import users_line  # the way of errors alone
+    from faas.users_errors import users_line  # the way of errors alone
 
     line = users_line(error)
     return f"{text} ({line})" if line else text

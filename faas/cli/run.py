@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import click
 
-from faas import codec, targets
+from faas import codec
 from faas.cli import body, environment, example
 from faas.cli.body import Body
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure, in_full
@@ -19,6 +19,7 @@ from faas.function import Endpoint, Function
 from faas.handler import Handler
 from faas.local import call_one
 from faas.schema import Signature
+from faas.users_errors import users_line
 
 
 @click.command()
@@ -45,7 +46,7 @@ def command(target: str, data: str | None, file: str | None, path: str) -> None:
         except FaasError:
             raise
         except Exception as error:
-            line = targets.users_line(error)
+            line = users_line(error)
             what = f"{function.name} raised {type(error).__name__}: {error}{f' ({line})' if line else ''}"
             raise Failure(what, "the same command with FAAS_DEBUG=1 shows the traceback", WORK_FAILED) from error
 
