@@ -9,6 +9,7 @@ from faas.engine import edf, refusals
 from faas.engine.in_time import Promise
 from faas.engine.place import Place
 from faas.engine.queue import CallQueue
+from faas.engine.rate import Rate
 from faas.engine.strategy import Strategy
 from faas.errors import FaasError
 from faas.messages import Call
@@ -24,6 +25,7 @@ class Admission:
         self._strategy = strategy
         self._latest_due = -math.inf
         self._refused_at = -math.inf
+        self._rate = Rate(strategy.rules.slo_s)
 
     def check(self, call: Call, num_busy: int, now: float) -> None:
         """Let a call in, with `num_busy` places running something.
@@ -46,6 +48,7 @@ class Admission:
         refused, and may go before some of them, those are looked at one by one.
         """
         due = self._queue.due(call)
+        self._rate.count(now, call.num_rows)
         if (num_busy or len(self._queue)) and promise.latency.is_confident:
             takes_s = self._answered_in_s(len(self._queue), call, promise, now)
             if takes_s > due - now and (due < self._latest_due or self._queue.levels.num_levels > 1):
@@ -102,8 +105,14 @@ class Admission:
         return free_s + promise.answered_in_s(ahead, call.num_rows, fills=fills)
 
     def _is_pressed(self, now: float) -> bool:
-        """Whether the promise to somebody was not kept a batch's time ago or less: batches will be full."""
-        return now - self._refused_at < self._strategy.rules.slo_s / 2.0
+        """Whether batches will be full: the promise to somebody was not kept a batch's time ago or less, and more come
+        than batches of the size that is aimed at can take. By itself the first may be the work of one slow batch.
+        """
+        promise = self._strategy.promise
+        if promise is None or now - self._refused_at >= self._strategy.rules.slo_s / 2.0:
+            return False
+        takes_s = self._strategy.latency.seconds(promise.target)
+        return self._rate.at(now) * takes_s > promise.target * len(self._places)
 
     def _note_refused(self, call: Call, now: float) -> None:
         """Take in that a call is refused; its own limit says nothing of the load."""

@@ -127,11 +127,14 @@ def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, *, fills:
 
     `plan` gives it up then or a little later. Where so many wait that its batch is full, or is said to fill up, it is
     told a little early: who waits for one batch, and is not part of the next, is to know of it within the time of one.
+    Where the next `fills` anyhow that costs nothing, and is half of the promise where batches are aimed at that.
     """
     moment = edf.hopeless_at(_head(waiting, idle_since), len(waiting), promise.limits())
     if not promise.latency.is_confident or len(waiting) < 2 or not (fills or len(waiting) >= promise.target):
         return moment
-    takes_s = min(_MARGIN * promise.latency.at_most(promise.target), promise.slo_s / 2.0)
+    takes_s = promise.slo_s / 2.0
+    if not fills or promise.target == promise.max_batch_size:
+        takes_s = min(takes_s, _MARGIN * promise.latency.at_most(promise.target))
     return min(moment, waiting.head_due - takes_s - min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S))
 
 

@@ -44,6 +44,11 @@ class Door:
     def run(self, num: int, since: float = NOW) -> None:
         self.place.calls, self.place.since = [Call({}, Context("r")) for _ in range(num)], since
 
+    def many_come(self) -> None:
+        """Have more come than can be answered, of whom nobody waits any more."""
+        self.come(num_rows=40)
+        self.queue.pop()
+
     def num_let_in(self, left_s: float = math.inf, *, priority: int = 0) -> int:
         for num in range(1000):
             try:
@@ -87,8 +92,18 @@ def test_rows_are_counted() -> None:
     door.come(num_rows=4)
 
 
-def test_once_somebody_was_refused_as_many_are_let_in_as_the_next_batch_takes() -> None:
+def test_one_slow_batch_is_no_reason_to_let_in_less() -> None:
     door = Door()
+    door.run(15, since=NOW - 0.010)
+    assert door.num_let_in() == pytest.approx(35, abs=1)
+    while door.queue.pop():
+        pass
+    assert door.num_let_in() == pytest.approx(35, abs=1), "800 a second could be answered, and 720 come"
+
+
+def test_once_somebody_was_refused_and_too_many_come_as_many_are_let_in_as_the_next_batch_takes() -> None:
+    door = Door()
+    door.many_come()
     door.run(5)
     assert door.num_let_in() == pytest.approx(35, abs=1)
     while door.queue.pop():
@@ -103,6 +118,7 @@ def test_once_somebody_was_refused_as_many_are_let_in_as_the_next_batch_takes() 
 
 def test_who_is_given_up_is_one_who_was_refused() -> None:
     door = Door()
+    door.many_come()
     door.run(25)
     call = Call({}, Context("r"))
     call.queued_at = NOW - SLO_S
@@ -120,6 +136,7 @@ def test_a_limit_that_is_ones_own_says_nothing_of_the_load() -> None:
 
 def test_only_those_who_leave_before_it_count_against_a_call() -> None:
     door = Door()
+    door.many_come()
     door.run(5)
     door.num_let_in()
     door.come(0.036)  # 10 ms and a full batch, at whose head it is; behind the others it would be another one

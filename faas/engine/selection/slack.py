@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from faas.engine.rate import Rate
+
 HEADROOM: Final = 1.2
 """The better variant must fit at this many times the rate before calls go to it again."""
 
@@ -36,36 +38,6 @@ class Outlook:
     finish_s: float
     alone_s: float
     capacity: float
-
-
-class Rate:
-    """Calls a second, each counting less as time goes by: exp(-age / memory_s)."""
-
-    def __init__(self, memory_s: float = MEMORY_S) -> None:
-        self._memory_s = memory_s
-        self._value = 0.0
-        self._at = -math.inf
-
-    def at(self, now: float) -> float:
-        """Return the rate at a moment that is no earlier than the last call."""
-        return self._value * math.exp(-(now - self._at) / self._memory_s) if self._value else 0.0
-
-    def count(self, now: float) -> None:
-        """Count one call."""
-        self._value, self._at = self.at(now) + 1.0 / self._memory_s, now
-
-    def surely_at(self, now: float) -> float:
-        """Return what the rate is at least: two standard deviations less, sqrt(rate / (2 memory_s)) each (Poisson)."""
-        rate = self.at(now)
-        return rate - 2.0 * math.sqrt(rate / (2.0 * self._memory_s))
-
-    def below_since(self, limit: float, now: float) -> float:
-        """Return since when the rate has been at most `limit`, without a call since; infinity if it is above."""
-        if self.at(now) > limit:
-            return math.inf
-        if self._value <= limit:
-            return self._at
-        return self._at + self._memory_s * math.log(self._value / limit) if limit > 0.0 else math.inf
 
 
 class Switch:

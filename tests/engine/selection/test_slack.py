@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from faas.engine.selection.slack import HOLD_S, Outlook, Rate, Switch
+from faas.engine.selection.slack import HOLD_S, Outlook, Switch
 
 SLO_S = 0.1
 MOST = 32
@@ -200,23 +200,3 @@ def test_the_first_call_after_a_quiet_time_finds_it_risen():
     switch.choose(outlooks(0.2, 0.05), 0.1, now=0.0)
     assert switch.level == 1
     assert switch.choose(outlooks(0.05, 0.01), 0.1, now=60.0) == 0
-
-
-def test_a_rate_forgets():
-    rate = Rate(memory_s=0.5)
-    assert rate.at(5.0) == 0.0
-    for step in range(1_000):
-        rate.count(step * 0.01)
-    assert rate.at(9.99) == pytest.approx(100.0, rel=0.02)
-    assert rate.at(9.99 + 0.5) == pytest.approx(100.0 / math.e, rel=0.02)
-    assert rate.surely_at(9.99) == pytest.approx(80.0, rel=0.05)
-
-
-def test_a_rate_knows_since_when_it_is_low():
-    rate = Rate(memory_s=0.5)
-    for step in range(1_000):
-        rate.count(step * 0.01)
-    assert rate.below_since(150.0, 10.0) == pytest.approx(9.99)
-    assert rate.below_since(50.0, 10.0) == math.inf
-    assert rate.below_since(50.0, 20.0) == pytest.approx(9.99 + 0.5 * math.log(2.0), abs=0.02)
-    assert rate.below_since(0.0, 20.0) == math.inf
