@@ -142,7 +142,7 @@ async def _ours(bench: Bench, device: Device) -> Found:
 
 
 async def _theirs(bench: Bench, device: Device, running: Running) -> Found:
-    """Put both loads on a server of others, which still computes what it did not get over: capacity is not measured then."""
+    """Put both loads on a server of others. The capacity is that from before: it computes on when they have ended."""
     body, capacity, found = running.rival.body(_ITEM), await device.capacity(_CAPACITY_S), Found(device.slo_s)
     under_s, over_s = bench.choose((20.0, 10.0), (8.0, 5.0))
     for share, duration_s, loads in ((_UNDER, under_s, found.under), (_OVER, over_s, found.over)):
