@@ -47,9 +47,12 @@ class Handler:
         Raises:
             Unkept: it is set up, but there is more to it than such a state; says what.
         """
+        from faas import library_threads  # nothing to an instance
+
         known, threads = _Known(), set(threading.enumerate())
         with known.with_imports():
             self.setup()
+        library_threads.end()
         started = [thread.name for thread in set(threading.enumerate()) - threads if _is_users(thread)]
         if started:
             raise Unkept(f"setup() started threads, which no snapshot holds: {', '.join(sorted(started))}")

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 import snapshot
-from faas import examples, export, instance, later, modules, needs, rehearsal, targets, tasks
+from faas import examples, export, instance, later, library_threads, modules, needs, rehearsal, targets, tasks
 from faas.description import Description
 from faas.errors import SettingError, TargetError, named
 from faas.export import Exported
@@ -220,8 +220,10 @@ def _check(task: Task) -> Checked:
     _restore(handler, Path(task.folder))
     handler.after_thaw()
     thaw_s = time.monotonic() - begun
+    library_threads.end()
     before = rehearsal.Footprint.here()
     answers = examples.answers(handler, may_fail=True)
+    library_threads.end()  # as in a hot zygote
     return Checked(
         answers=answers,
         thaw_s=thaw_s,

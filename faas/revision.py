@@ -183,6 +183,8 @@ def preload(payload: bytes) -> None:
         SnapshotError: its state does not thaw.
     """
     global _preloaded
+    from faas import library_threads  # nothing to an instance that is not forked from this
+
     loaded = Loaded(msgspec.json.decode(payload, type=Revision))
     if loaded.revision.versions is not None:
         loaded.bring_versions()
@@ -190,6 +192,7 @@ def preload(payload: bytes) -> None:
         loaded.thaw(background=False)  # a zygote has one thread
         if loaded.revision.rehearse:
             loaded.rehearse()
+    library_threads.end()
     _preloaded = loaded
 
 

@@ -1,3 +1,4 @@
+import io
 import os
 import sys
 import threading
@@ -5,8 +6,9 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tqdm
 
-from faas import inference_function
+from faas import inference_function, library_threads
 from faas.handler import Handler, Unkept
 
 
@@ -134,6 +136,24 @@ def test_idle_threads_of_libraries_are_no_state():
                 return x
 
         assert Handler(Pools).setup_to_keep()["attributes"] == {"answer": 7}
+
+
+def test_threads_that_a_library_starts_again_when_it_needs_them_are_ended():
+    @inference_function
+    class Loads:
+        def setup(self) -> None:
+            self.read = list(tqdm.tqdm(range(3), file=io.StringIO()))
+            assert tqdm.tqdm.monitor.is_alive()
+
+        def predict(self, x: int) -> int:
+            return x
+
+    assert Handler(Loads).setup_to_keep()["attributes"] == {"read": [0, 1, 2]}
+    assert not tqdm.tqdm.monitor.is_alive()
+    list(tqdm.tqdm(range(3), file=io.StringIO()))
+    assert tqdm.tqdm.monitor.is_alive()
+    library_threads.end()
+    assert not tqdm.tqdm.monitor.is_alive()
 
 
 def test_slots_are_more_than_state():

@@ -18,6 +18,8 @@ from faas.rehearsal import Footprint
 APP = """
 import socket
 
+from tqdm import tqdm
+
 from faas import inference_function
 
 
@@ -40,6 +42,11 @@ class Connects:
         if "it" not in self.open:
             self.open["it"] = socket.socket()
         return x
+
+
+@inference_function(warmup=[1])
+def shows(x: int) -> int:
+    return sum(tqdm(range(x)))
 """
 
 
@@ -127,6 +134,13 @@ def test_a_preload_answers_the_examples_where_that_leaves_nothing_but_memory(mad
     assert loaded.rehearsed
     assert loaded.handler._object.seen == [1, 2]
     assert loaded.server.runtime.state == "starting"
+
+
+@pytest.mark.slow
+def test_an_answer_whose_progress_is_shown_leaves_no_thread(made, monkeypatch):
+    assert made["shows"].rehearsable
+    assert preloaded(made["shows"], monkeypatch).rehearsed
+    assert [thread.name for thread in threading.enumerate() if thread.name == "tqdm_monitor"] == []
 
 
 @pytest.mark.slow
