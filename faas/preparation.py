@@ -71,7 +71,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     of the user's sources that a platform keeps; None: they are where they were. `interpreter` is that of the
     environment with its requirements; None: the one that this framework is installed for meets them. `globals` are
     those that `setup()` bound, which no two versions of the state can have for themselves. `versions` is where numbered
-    versions are, which are then served in place of the snapshot; None: there are none.
+    versions are, which are then served in place of the snapshot; None: there are none. `libraries` are the installed
+    distributions that the frozen state refers to, with their versions.
     """
 
     format: int = FORMAT
@@ -96,6 +97,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: str | None = None
     globals: tuple[str, ...] = ()
     versions: str | None = None
+    libraries: dict[str, str] = {}
 
     @property
     def name(self) -> str:

@@ -104,7 +104,7 @@ async def _make(target: str, name: str | None, store: Path, asked: str | None, p
             if made["digest"] is not None and outcome["snapshot"] is None:
                 outcome = {**outcome, **await _checked(made, task, checker, progress)}
         if outcome["snapshot"] is not None:
-            outcome["snapshot"] = _published(made["description"]["name"], Path(outcome["snapshot"]), store)
+            outcome |= _published(made["description"]["name"], Path(outcome["snapshot"]), store)
     copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason", "globals")
     known = {key: made[key] for key in copied} | {"asked": asked, "interpreter": python}
     preparation = msgspec.convert(known | outcome, Preparation)  # the check may know better what is imported
@@ -161,8 +161,11 @@ def _writable(store: Path) -> None:
         raise TargetError(f"cannot make {store}: {error.strerror}; choose another --store or FAAS_HOME") from None
 
 
-def _published(name: str, folder: Path, store: Path) -> str:
-    """Keep a snapshot in the store and return its folder there; of older ones, the last few stay, within the budget."""
+def _published(name: str, folder: Path, store: Path) -> dict[str, Any]:
+    """Keep a snapshot in the store; of older ones, the last few stay, within the budget.
+
+    Returns what a preparation says of it: its folder there, and the libraries that it refers to.
+    """
     import snapshot  # only where one was made
     from faas import budget
 
@@ -170,7 +173,7 @@ def _published(name: str, folder: Path, store: Path) -> str:
     kept = local.publish(name, folder)
     local.prune(name, keep=KEPT_SNAPSHOTS)
     budget.hold(local)
-    return str(local.folder(kept))
+    return {"snapshot": str(local.folder(kept)), "libraries": snapshot.read_manifest(folder).libraries}
 
 
 async def _checked_export(

@@ -45,7 +45,7 @@ def mismatches(wanted: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
     """Those of `wanted` (name -> version) that are installed otherwise: name -> (wanted version, installed or None)."""
     unproven = {name: version for name, version in wanted.items() if _version_in_use(name) != version}
     folders = _installed() if unproven else {}
-    doubtful = (name for name, version in unproven.items() if folders.get(_normalised(name)) != version)
+    doubtful = (name for name, version in unproven.items() if folders.get(normalised(name)) != version)
     found = {name: _ask_metadata(name) for name in doubtful}
     return {name: (wanted[name], version) for name, version in found.items() if version != wanted[name]}
 
@@ -71,7 +71,7 @@ def _installed() -> dict[str, str]:
         for name in names:
             if name.endswith(_SUFFIX):
                 distribution, _, version = name.removesuffix(_SUFFIX).rpartition("-")
-                found.setdefault(_normalised(distribution), version)
+                found.setdefault(normalised(distribution), version)
     return found
 
 
@@ -85,6 +85,7 @@ def _ask_metadata(name: str) -> str | None:
         return None
 
 
-def _normalised(name: str) -> str:
+def normalised(name: str) -> str:
+    """The one spelling of a distribution's name."""
     name = name.lower().replace("_", "-").replace(".", "-")
     return name if "--" not in name else re.sub("-+", "-", name)

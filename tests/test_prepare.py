@@ -2,6 +2,7 @@
 
 import asyncio
 import textwrap
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def made(target, store, **options):
 
 STATEFUL = """
     from faas import inference_function
+    from packaging.version import Version
     import helper
 
     FACTOR = 1
@@ -43,6 +45,7 @@ STATEFUL = """
             global FACTOR
             FACTOR = 7
             self.offset = helper.OFFSET
+            self.since = Version("1")
         def predict(self, x: int) -> int:
             return x * FACTOR + self.offset
 
@@ -59,6 +62,8 @@ def test_state_is_frozen_with_the_globals_that_setup_bound_and_compared(write, t
     assert (scale.name, scale.reason, scale.compared) == ("scale", None, True)
     assert (twice.name, twice.compared) == ("twice", False)
     assert scale.snapshot is not None
+    assert scale.libraries == {"packaging": metadata.version("packaging")}
+    assert twice.libraries == {}
     assert any(path.endswith("helper.py") for path in scale.origin.sources)
     assert "msgspec" in scale.imports
     assert "helper" not in scale.imports

@@ -10,6 +10,7 @@ import msgspec
 
 from faas.bundle.errors import BadBundle
 from faas.bundle.manifest import MANIFEST, PREPARATION, SNAPSHOT, Bundle
+from snapshot.libraries import normalised
 
 if TYPE_CHECKING:
     from faas.preparation import Preparation
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 def known(folder: Path, bundle: Bundle) -> Preparation | None:
     """Return the preparation that a bundle holds, to be run from `folder`; None where it holds none.
 
-    Its sources are the bundle's code, whose digests were looked at when it was read.
+    Its sources are the bundle's code, whose digests were looked at when it was read. Of the distributions that were
+    imported where it was made it names those alone that matter wherever the bundle runs.
 
     Raises:
         BadBundle: it is no preparation.
@@ -31,10 +33,23 @@ def known(folder: Path, bundle: Bundle) -> Preparation | None:
         found = msgspec.json.decode((folder / PREPARATION).read_bytes(), type=Preparation)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadBundle(f"{PREPARATION}: {error}") from None
-    moved = msgspec.structs.replace(found, code=f"{folder / MANIFEST}:{bundle.name}")
+    origin = msgspec.structs.replace(found.origin, distributions=_needed(found, bundle))
+    moved = msgspec.structs.replace(found, code=f"{folder / MANIFEST}:{bundle.name}", origin=origin)
     if f"{SNAPSHOT}/manifest.json" in bundle.files:
         moved = msgspec.structs.replace(moved, snapshot=str(folder / SNAPSHOT))
     return moved
+
+
+def _needed(found: Preparation, bundle: Bundle) -> dict[str, str]:
+    """Return, with their versions, the distributions that the code imports, and those that the state refers to.
+
+    Left out is what was imported by others where the function was made ready, such as an option of a library that
+    happened to be installed there, and what an exported state does without.
+    """
+    spared = {normalised(package) for package in found.later if package not in found.late}
+    of_code = {normalised(name) for name in bundle.libraries} - spared
+    imported = found.origin.distributions.items()
+    return {name: version for name, version in imported if normalised(name) in of_code} | found.libraries
 
 
 def prepared(folder: Path, bundle: Bundle) -> Preparation | str | None:

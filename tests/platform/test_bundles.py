@@ -2,10 +2,12 @@ import asyncio
 import json
 import platform
 import shutil
+from importlib import metadata
 
 import msgspec
 import pytest
 
+from faas.bundle.manifest import Bundle, File
 from faas.errors import SettingError
 from faas.platform import bundles, places
 from faas.platform.bundles import BundleError
@@ -112,6 +114,40 @@ def test_a_preparation_of_other_code_is_refused(folder):
     (folder / "preparation.json").write_text("{")
     with pytest.raises(BundleError, match=r"preparation\.json"):
         bundles.prepared(folder, bundles.read(folder))
+
+
+HERE = metadata.version("msgspec")
+
+
+def travelled(folder, of_code, imported, **changes):
+    """Have the bundle as `faas bundle` makes it, of code that imports `of_code`, made ready where `imported` was."""
+    origin = Origin(python=platform.python_version(), sources={}, distributions=imported)
+    made_ready(folder, origin=origin, **changes)
+    paths = [path for path in folder.iterdir() if path.name != "bundle.json"]
+    files = {path.name: File(file_digest(path) or "", path.stat().st_size) for path in paths}
+    made = Bundle(name="f", target="app:F", python=origin.python, faas="0", libraries=of_code, files=files)
+    (folder / "bundle.json").write_bytes(made.encode())
+    return bundles.prepared(folder, bundles.read(folder))
+
+
+def test_what_was_merely_imported_where_a_bundle_was_made_ready_need_not_be_here(folder):
+    used = travelled(folder, {"Msgspec": HERE}, {"msgspec": HERE, "nosuch": "1"}, digest="blake3:0123")
+    assert used.origin.distributions == {"msgspec": HERE}
+    without = travelled(folder, {"Msgspec": HERE}, {"msgspec": HERE}, digest="blake3:0123")
+    assert without.revision == used.revision
+
+
+@pytest.mark.parametrize(("of_code", "of_state"), [({"msgspec": "0.1"}, {}), ({}, {"msgspec": "0.1"})])
+def test_what_the_code_or_the_state_refers_to_must_be_here_in_its_version(folder, of_code, of_state):
+    refused = travelled(folder, of_code, {"msgspec": "0.1", "nosuch": "1"}, libraries=of_state)
+    assert refused == f"msgspec was 0.1 and is {HERE}"
+
+
+def test_what_an_exported_state_does_without_need_not_be_here_either(folder):
+    exported = {"export": "onnx", "later": ("nosuch",)}
+    assert isinstance(travelled(folder, {"nosuch": "1"}, {"nosuch": "1"}, **exported), Preparation)
+    late = travelled(folder, {"nosuch": "1"}, {"nosuch": "1"}, **exported, late={"nosuch": "app.py:1"})
+    assert late == "nosuch was 1 and is gone"
 
 
 def test_a_folder_of_bundles_is_looked_at_copied_from_and_waited_on(tmp_path, folder):
