@@ -52,8 +52,8 @@ def environ(home: Path) -> dict[str, str]:
     return {**os.environ, "FAAS_HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
 
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "faas.cli.main", *arguments]
+def _command(*arguments: str, python: str = sys.executable) -> list[str]:
+    return [python, "-P", "-m", "faas.cli.main", *arguments]
 
 
 def faas(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
@@ -62,13 +62,19 @@ def faas(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def bring_up(home: Path, *arguments: str, env: Mapping[str, str] = {}, before: Sequence[str] = ()) -> Box:
+def bring_up(
+    home: Path,
+    *arguments: str,
+    env: Mapping[str, str] = {},
+    before: Sequence[str] = (),
+    python: str = sys.executable,
+) -> Box:
     """Start `faas up` and wait until it is ready. Its output goes to HOME/up.log.
 
     `env` is added to the environment, and `before` is what the command is an argument of.
     """
     home.mkdir(parents=True, exist_ok=True)
-    command = [*before, *_command("up", *arguments, "--port", "0")]
+    command = [*before, *_command("up", *arguments, "--port", "0", python=python)]
     with (home / "up.log").open("w") as log:
         process = subprocess.Popen(
             command,
