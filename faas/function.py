@@ -12,7 +12,7 @@ from typing import Any, Final, overload
 from faas import cacheable, names, variants
 from faas.errors import SettingError
 from faas.schema import Signature
-from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapshot, refuse_unknown
+from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapshot, check_methods, refuse_unknown
 from faas.variants import PREDICT, Variant
 
 RESERVED_PATHS: Final = (
@@ -232,6 +232,7 @@ def make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any] | None
     varied = next((e for e in endpoints if e.variants), endpoints[0])
     variants.check(spec, user.__name__, varied.variants, varied.signature)
     cacheable.check(spec, user.__name__, {e.method: e.signature for e in endpoints})
+    check_methods(spec.batching, user.__name__, [each.method for e in endpoints for each in e.each])
     return Function(user, spec, endpoints)
 
 
@@ -279,14 +280,13 @@ def _methods(user: type) -> dict[str, Callable[..., Any]]:
 
 
 def _endpoint(path: str, method: Callable[..., Any], spec: FunctionSpec, scope: Mapping[str, Any]) -> Endpoint:
-    example = spec.warmup[0] if spec.warmup else None
     batching = spec.batching
     signature = Signature.of(
         method,
         batched=batching is not None,
         rows=batching is not None and batching.rows,
         pad=batching.padding if batching is not None else None,
-        example=example,
+        example=spec.warmup[0] if spec.warmup else None,
         scope=scope,
     )
     if batching is not None and signature.streams:

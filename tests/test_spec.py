@@ -1,8 +1,21 @@
 import pytest
 
-from faas import Batching, Calls, Pad, QueuePolicy, Resources, Scaling, Selection, Sequences, Snapshot
+from faas import (
+    Batching,
+    Calls,
+    Pad,
+    QueuePolicy,
+    RateLimit,
+    Resources,
+    Scaling,
+    Selection,
+    Sequences,
+    Snapshot,
+    inference_function,
+)
 from faas.errors import SettingError
 from faas.spec import FunctionSpec
+from faas.spec.rate_limit import pool_sizes
 
 
 @pytest.mark.parametrize(
@@ -87,6 +100,35 @@ from faas.spec import FunctionSpec
         (lambda: QueuePolicy(timeout_ms=0), ["timeout_ms=0", "above 0"]),
         (lambda: QueuePolicy(max_queue=0), ["max_queue=0", "at least 1"]),
         (lambda: QueuePolicy(max_que=1), ["did you mean 'max_queue'"]),
+        (lambda: RateLimit(), ["RateLimit()", "resources"]),  # type: ignore[call-arg]
+        (lambda: RateLimit(resources={}), ["limits nothing"]),
+        (lambda: RateLimit(resources=5), ["resources=5", "must map names"]),
+        (lambda: RateLimit(resources={" ": 1}), ["' '", "needs a name"]),
+        (lambda: RateLimit(resources={5: 1}), ["{5: ...}", "needs a name"]),
+        (lambda: RateLimit(resources={"a": 0}), ["{'a': 0}", "1 at least"]),
+        (lambda: RateLimit(resources={"a": 1.5}), ["{'a': 1.5}", "whole number of units"]),
+        (lambda: RateLimit(resources={"a": 1}, priority=0), ["priority=0", "at least 1"]),
+        (lambda: RateLimit(resources={"a": 1}, pools={"a": True}), ["pools={'a': True}"]),
+        (lambda: Batching(rate_limit=5), ["rate_limit=5", "RateLimit(...)"]),
+        (lambda: Batching(rate_limit={}), ["rate_limit={}", "RateLimit(...)"]),
+        (lambda: Batching(rate_limit={"predict": 5}), ["rate_limit={'predict': 5}"]),
+        (
+            lambda: Batching(rate_limit=RateLimit(resources={"a": 3}, pools={"a": 2})),
+            ["resources={'a': 3}", "pools={'a': 2}", "for ever"],
+        ),
+        (
+            lambda: Batching(rate_limit=RateLimit(resources={"copies": 3}, pools={"copy": 2})),
+            ["{'copy': 2}", "did you mean 'copies'"],
+        ),
+        (
+            lambda: Batching(
+                rate_limit={
+                    "one": RateLimit(resources={"a": 1}, pools={"a": 2}),
+                    "other": RateLimit(resources={"a": 1}, pools={"a": 3}),
+                }
+            ),
+            ["{'a': 3}", "another one says 2"],
+        ),
         (lambda: Pad(side="top"), ["side='top'", "right, left"]),
         (lambda: Pad(value="0"), ["value='0'", "number"]),
         (lambda: Pad(mask="a b"), ["mask='a b'", "name of a parameter"]),
@@ -158,6 +200,33 @@ def test_lists_are_taken_for_sizes():
         max_batch_size=8, idle="wait", allowed_batch_sizes=[4, 8], preferred_batch_sizes=[4], pad=0, buckets=[9]
     )
     assert (made.allowed_batch_sizes, made.preferred_batch_sizes, made.buckets) == ((4, 8), (4,), (9,))
+
+
+def test_d8_a_pool_has_as_many_units_as_the_most_that_is_asked_of_it():
+    made = Batching(
+        rate_limit={
+            "one": RateLimit(resources={"a": 2, "b": 1}, pools={"b": 5}),
+            "other": RateLimit(resources={"a": 3}),
+        }
+    )
+    assert pool_sizes(made.limits) == {"a": 3, "b": 5}
+    assert made.limit_of("other").resources == {"a": 3}
+    assert made.limit_of("third") is None
+    assert Batching(rate_limit=RateLimit(resources={"a": 2})).limit_of("third").resources == {"a": 2}
+    assert Batching().limits == ()
+
+
+def test_d8_a_limit_is_of_a_method_that_answers():
+    def predict(xs: list[int]) -> list[int]:
+        return xs
+
+    def limited(method):
+        limits = {method: RateLimit(resources={"a": 1})}
+        return inference_function(batching=Batching(rate_limit=limits))(predict)
+
+    assert limited("predict").spec.batching.limits
+    with pytest.raises(SettingError, match=r"'predic': ...}\) is for no method .*did you mean 'predict'.*do: predict"):
+        limited("predic")
 
 
 def test_policies_are_frozen_values():

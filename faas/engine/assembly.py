@@ -19,6 +19,7 @@ from faas.handler import Handler
 if TYPE_CHECKING:
     from faas.engine.cached import Computation
     from faas.engine.clock_cache import ClockCache
+    from faas.engine.limiter import Limiter
     from faas.engine.selection.assembly import Selector
     from faas.times import Times
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 class Shared:
     """What all engines of an instance share: those of its endpoints, and of each version of its state.
 
-    `cache` is there where answers are kept, `selector` where there are variants, `times` where something is promised.
+    `cache` is there where answers are kept, `selector` where there are variants, `times` where something is promised,
+    and `limiter` where batches need units of resources.
     """
 
     function: Function
@@ -37,6 +39,7 @@ class Shared:
     cache: ClockCache[Computation] | None = None
     selector: Selector | None = None
     times: Times | None = None
+    limiter: Limiter | None = None
 
     @classmethod
     def of(cls, function: Function, thread: ModelThread, clock: Clock, observer: Observer | None = None) -> Shared:
@@ -58,7 +61,12 @@ class Shared:
             from faas.times import Times
 
             times = Times(function)
-        return cls(function, thread, clock, observer, cache, selector, times)
+        limiter: Limiter | None = None
+        if spec.batching is not None and spec.batching.rate_limit is not None:
+            from faas.engine.limiter import Limiter
+
+            limiter = Limiter(spec.batching)
+        return cls(function, thread, clock, observer, cache, selector, times, limiter)
 
 
 def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: str) -> Engine:
@@ -80,7 +88,7 @@ def assemble(handler: Handler, endpoint: Endpoint, shared: Shared, *, version: s
 
 def _computed(handler: Handler, endpoint: Endpoint, shared: Shared, batchers: list[Batcher]) -> Engine:
     """Return the engine that calls the handler; the batchers in it are added to `batchers`."""
-    function, times = shared.function, shared.times
+    function, times, limiter = shared.function, shared.times, shared.limiter
     return make_engine(
         work_of(handler, endpoint),
         batching=function.spec.batching,
@@ -91,6 +99,7 @@ def _computed(handler: Handler, endpoint: Endpoint, shared: Shared, batchers: li
         observer=shared.observer,
         batchers=batchers,
         make_latency=None if times is None else partial(times.model, f"{endpoint.path} {endpoint.method}"),
+        limit=None if limiter is None else partial(limiter.limited, endpoint.method),
     )
 
 

@@ -14,13 +14,16 @@ from faas.engine.latency_model import LatencyModel
 from faas.engine.levels import Levels
 from faas.engine.observer import Observer
 from faas.engine.policy import Rules
-from faas.engine.thread import Lease, ModelThread
+from faas.engine.thread import Lease, ModelThread, Right
 from faas.engine.work import Work
 from faas.messages import Call
 from faas.spec import Batching
 
 MakeLatency = Callable[[str, Callable[[int], int]], LatencyModel]
 """Makes the latency model of a batcher, given which of its engine's it is and what sizes are padded up to."""
+
+Limit = Callable[[Right, Callable[[], bool]], Right]
+"""Makes the right to run batches at a place one that takes units of resources, too; see `Limiter.limited`."""
 
 
 class Engine(Protocol):
@@ -44,7 +47,8 @@ class Engine(Protocol):
     async def answer(self, call: Call) -> Any:
         """Take a call of a handler that does not stream, and return its value: the shortest way there is.
 
-        Cancelling it is leaving.
+        Cancelling it is leaving. Where it runs the handler itself it ends with it, after the outcome of the call if the
+        handler swallows its cancellation.
 
         Raises:
             Refused: as `submit` does.
@@ -90,12 +94,14 @@ def make_engine(
     observer: Observer | None = None,
     batchers: list[Batcher] | None = None,
     make_latency: MakeLatency | None = None,
+    limit: Limit | None = None,
 ) -> Engine:
     """Return the engine for one endpoint.
 
     `max_inputs` bounds what an `async def` without batching computes at once; everything else computes one batch at a
     time, or as many as the batching has instances. `max_queue` bounds what waits beyond that. The batchers that are in
-    it are added to `batchers`. `make_latency` makes the latency models of those that promise anything.
+    it are added to `batchers`. `make_latency` makes the latency models of those that promise anything. `limit` is
+    there where batches need units of resources.
 
     Raises:
         ValueError: `work` is batched and there is no batching, or the other way round.
@@ -127,6 +133,9 @@ def make_engine(
             clock=clock,
             observer=observer,
         )
+        if limit is not None:
+            for executor in executors:
+                executor.lease = limit(executor.lease, lambda: made.num_queued > 0)
         if batchers is not None:
             batchers.append(made)
         return made

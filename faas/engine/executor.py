@@ -10,7 +10,7 @@ from faas.clock import Clock
 from faas.engine.batch import Batch, Report, Shape
 from faas.engine.hands import LoopHands, ThreadHands
 from faas.engine.hop import hop
-from faas.engine.thread import Lease, ModelThread
+from faas.engine.thread import Lease, ModelThread, Right
 from faas.engine.work import Work
 from faas.messages import Call, num_items
 
@@ -20,7 +20,7 @@ Ended = Callable[[Report, BaseException | None], None]
 class Executor(Protocol):
     """Runs one batch at a time, while its engine holds `lease`."""
 
-    lease: Lease
+    lease: Right
 
     @property
     def fate(self) -> str:
@@ -37,7 +37,8 @@ class Executor(Protocol):
     async def run(self, calls: list[Call], ended: Ended) -> None:
         """Do as `start` does, for a batch whose only caller awaits this: in its own task where that can be.
 
-        There it ends with the handler, so one that swallows its cancellation keeps its caller waiting, too.
+        There it ends with the handler, so one that swallows its cancellation keeps this waiting, too: the outcome of
+        the call is there in time, and has to be handed on by somebody else.
 
         Raises:
             CancelledError: the caller was cancelled. The batch was, too, and has ended.
@@ -53,7 +54,7 @@ class OnThread:
     """Plain handlers and generators: on the model thread, one batch after another, shared with other engines."""
 
     def __init__(self, work: Work, shape: Shape, thread: ModelThread, clock: Clock) -> None:
-        self.lease = thread.lease
+        self.lease: Right = thread.lease
         self._work = work
         self._shape = shape
         self._thread = thread
@@ -106,7 +107,7 @@ class OnLoop:
     """Handlers that await: in one task for the batch. Engines that share a `lease` take turns."""
 
     def __init__(self, work: Work, shape: Shape, clock: Clock, lease: Lease | None = None) -> None:
-        self.lease = lease or Lease()
+        self.lease: Right = lease or Lease()
         self._work = work
         self._shape = shape
         self._clock = clock

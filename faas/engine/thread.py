@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from faas.clock import Clock, monotonic
 from faas.engine import edf
@@ -22,8 +22,33 @@ Turn = Callable[[float], float]
 _Request = tuple[Callable[[], None], Turn | None, float]
 
 
+class Right(Protocol):
+    """The right to run one batch at a time. Belongs to the event loop's thread."""
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody has it."""
+        ...
+
+    def request(self, granted: Callable[[], None], turn: Turn | None = None) -> None:
+        """Call `granted()` once the right is the caller's: at once if it is free. Neither that nor `turn` may raise."""
+        ...
+
+    def take(self) -> bool:
+        """Take the right if it is free. Returns whether it was."""
+        ...
+
+    def withdraw(self, granted: Callable[[], None]) -> bool:
+        """Ask no longer. False if the request was not waiting."""
+        ...
+
+    def release(self) -> None:
+        """Give the right up; whose turn should come first gets it."""
+        ...
+
+
 class Lease:
-    """The right to run one batch at a time. Belongs to the event loop's thread.
+    """See `Right`: of a place that several engines share, or one.
 
     Who should have had it first gets it. An engine without a promise has no moment of its own: it counts as one whose
     turn should come `edf.PATIENCE_S` after it asked. Among such engines it is first come, first served; who runs one
@@ -37,11 +62,11 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether somebody has it."""
+        """See `Right`."""
         return self._held
 
     def request(self, granted: Callable[[], None], turn: Turn | None = None) -> None:
-        """Call `granted()` once the right is the caller's: at once if it is free. `turn` must not raise."""
+        """See `Right`."""
         if self._held:
             self._waiting.append((granted, turn, self._clock()))
         else:
@@ -49,20 +74,20 @@ class Lease:
             granted()
 
     def take(self) -> bool:
-        """Take the right if it is free. Returns whether it was."""
+        """See `Right`."""
         was_free = not self._held
         self._held = True
         return was_free
 
     def withdraw(self, granted: Callable[[], None]) -> bool:
-        """Ask no longer. False if the request was not waiting."""
+        """See `Right`."""
         found = [request for request in self._waiting if request[0] is granted]
         for request in found:
             self._waiting.remove(request)
         return bool(found)
 
     def release(self) -> None:
-        """Give the right up; whose turn should come first gets it."""
+        """See `Right`."""
         waiting = self._waiting
         if not waiting:
             self._held = False

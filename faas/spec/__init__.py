@@ -11,6 +11,7 @@ from faas.spec.function import FunctionSpec
 from faas.spec.instance import KEEP_ALIVE_MODES, Calls, KeepAliveMode, Resources, Scaling
 from faas.spec.padding import Pad
 from faas.spec.queueing import QueuePolicy, Sequences
+from faas.spec.rate_limit import RateLimit, check_methods
 from faas.spec.selection import Selection
 from faas.spec.snapshot import LOAD_MODES, LoadMode, Snapshot
 from faas.spec.versions import Versions
@@ -26,12 +27,14 @@ __all__ = [
     "LoadMode",
     "Pad",
     "QueuePolicy",
+    "RateLimit",
     "Resources",
     "Scaling",
     "Selection",
     "Sequences",
     "Snapshot",
     "Versions",
+    "check_methods",
     "policy",
     "refuse_unknown",
 ]

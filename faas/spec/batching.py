@@ -10,6 +10,7 @@ from faas.errors import SettingError
 from faas.spec.checks import choice, flag, is_whole, number, policy, whole
 from faas.spec.padding import Pad
 from faas.spec.queueing import QueuePolicy, Sequences
+from faas.spec.rate_limit import RateLimit, pool_sizes
 
 _LEAST_SLO_MS: Final = 1.0
 """The clocks of event loops tick so."""
@@ -30,6 +31,8 @@ class Batching:
     `priorities` is the number of levels; 1 is the highest, and `default_priority` is for calls that state none.
     `queue` says what may wait, `levels` what in single levels instead. `preserve_order` gives answers in the order in
     which the calls came. `sequences` keeps calls that belong together in order.
+
+    `rate_limit` says what units of shared resources a batch needs: one for all that answer, or by the method's name.
     """
 
     max_batch_size: int = 32
@@ -49,6 +52,7 @@ class Batching:
     levels: Mapping[int, QueuePolicy] = dataclasses.field(default_factory=dict, hash=False)
     preserve_order: bool = False
     sequences: Sequences | None = None
+    rate_limit: RateLimit | Mapping[str, RateLimit] | None = dataclasses.field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         whole(self, "max_batch_size", 1, 65_536)
@@ -68,6 +72,7 @@ class Batching:
         self._check_sizes()
         self._check_items()
         self._check_queue()
+        self._check_rate_limit()
 
     @property
     def padding(self) -> Pad | None:
@@ -77,6 +82,17 @@ class Batching:
     def queue_policy(self, level: int) -> QueuePolicy:
         """Return what may wait in a level, from 1 to `priorities`."""
         return self.levels.get(level, self.queue)
+
+    @property
+    def limits(self) -> tuple[RateLimit, ...]:
+        """What batches need beside their place, of whatever methods; empty where they need nothing."""
+        if isinstance(self.rate_limit, Mapping):
+            return tuple(self.rate_limit.values())
+        return () if self.rate_limit is None else (self.rate_limit,)
+
+    def limit_of(self, method: str) -> RateLimit | None:
+        """Return what a batch of a method needs beside its place; None where that is nothing."""
+        return self.rate_limit.get(method) if isinstance(self.rate_limit, Mapping) else self.rate_limit
 
     def _check_sizes(self) -> None:
         if self.allowed_batch_sizes is not None:
@@ -164,6 +180,14 @@ class Batching:
                 f"Batching(preserve_order=True, priorities={self.priorities}): answers cannot leave as calls came "
                 "where others go first; take one of the two"
             )
+
+    def _check_rate_limit(self) -> None:
+        limits = self.limits
+        if self.rate_limit is not None and not (limits and all(isinstance(one, RateLimit) for one in limits)):
+            raise SettingError(
+                f"Batching(rate_limit={self.rate_limit!r}): must be a RateLimit(...), or map methods to RateLimit(...)"
+            )
+        pool_sizes(limits)
 
     def _check_timeout(self, held: QueuePolicy) -> None:
         timeout_ms = held.timeout_ms

@@ -1,6 +1,6 @@
 """The numbered behaviours of Triton's dynamic batching, D1 to D9: whole engines in virtual time.
 
-D8, the rate limiter, is not there: executions share the model threads and nothing else. D10 is in test_sequenced.py.
+D8, the rate limiter, is in test_rate_limit.py and test_limiter.py, D10 in test_sequenced.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from faas.engine.batcher import Batcher
-from faas.engine.engine import Engine, make_engine
+from faas.engine.engine import Engine, Limit, make_engine
 from faas.engine.thread import ModelThread
 from faas.engine.work import Work
 from faas.messages import Call, Context, Turn
@@ -81,6 +81,7 @@ async def virtual(
     *,
     max_queue: int = 1000,
     batchers: list[Batcher] | None = None,
+    limit: Limit | None = None,
     **work: Any,
 ) -> AsyncIterator[Engine]:
     """An engine in virtual time over an `async def`."""
@@ -91,6 +92,7 @@ async def virtual(
         max_queue=max_queue,
         thread=ModelThread(),
         batchers=batchers,
+        limit=limit,
         clock=asyncio.get_running_loop().time,
     )
     await engine.start()
