@@ -146,6 +146,11 @@ class Call:
         """The moment by which the answer must be there."""
         return self.context.deadline
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether its outcome is an error."""
+        return self._error is not None
+
     def again(self) -> Call:
         """Return a new call of the same input, with an outcome of its own: for an engine that asks for its callers.
 

@@ -59,6 +59,7 @@ class Invoke:
         self._clock = runtime.clock
         self._ids = ids
         self._watches = watches
+        self._tell = self._tell_late
         self._path = endpoint.path
         self._signature = endpoint.signature
         self._raw = endpoint.signature.raw
@@ -87,13 +88,17 @@ class Invoke:
             try:
                 self._runtime.admit()
                 call = self._call(await self._decode(asked), asked)
-                self._watches.add(call, scope, receive)
-                if media.EVENTS in headers.get(b"accept", b""):
+                wants_events = media.EVENTS in headers.get(b"accept", b"")
+                self._watches.add(call, scope, receive, None if wants_events else (self._tell, asked, send))
+                if wants_events:
                     status = await self._stream(call, asked, send)
                     return
                 kind, payload = await self._payload(call)
             except Exception as error:
-                status = await self._refuse(error, call, asked, send)
+                if call is not None and not self._watches.remove(call):
+                    status = Problem.of(error).status  # its caller has been told
+                else:
+                    status = await self._refuse(error, call, asked, send)
                 return
             length = (b"content-length", b"%d" % len(payload))
             out = [kind, length, (stated.REQUEST_ID, request_id), *self._cost(call, asked)]
@@ -189,6 +194,13 @@ class Invoke:
             return problem.status, problem.body(call.context.request_id)
 
         return await stream.pump(send, call, held, events, failed)
+
+    async def _tell_late(self, call: Call, asked: Asked, send: Send) -> None:
+        """Tell a caller what a call failed with whose own task is still held up in the handler."""
+        try:
+            await call.result()
+        except Exception as error:
+            await self._refuse(error, call, asked, send)
 
     async def _refuse(self, error: Exception, call: Call | None, asked: Asked, send: Send) -> int:
         problem = self._problem(error, asked)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -12,6 +14,11 @@ from faas.messages import Call
 
 KEY: Final = "faas.line"
 WATCH_AFTER_S: Final = 0.025
+LATE_AFTER_S: Final = 0.05
+"""How long after the time of a call is up its own task may take to say so."""
+
+Tell = tuple[Callable[[Call, Any, Send], Awaitable[None]], Any, Send]
+"""What tells a caller that its call has failed, and what it is given beside the call."""
 
 _GONE: Final[Message] = {"type": "http.disconnect"}
 
@@ -65,46 +72,58 @@ async def _until_gone(receive: Receive) -> None:
 
 
 class Watches:
-    """Tells calls when their callers leave, of one instance.
+    """Tells calls when their callers leave, and callers when the time of their calls is up; of one instance.
 
     Listening begins `WATCH_AFTER_S` after a call was added, so that short calls pay for a dictionary entry and nothing
-    more: one timer serves them all.
+    more: one timer serves them all. Whose time is up is told by the call's own task, unless that is held up in a
+    handler that swallows its cancellation: `tell` then does it, where there is one, and the call is watched no longer.
     """
 
     __slots__ = ("_clock", "_listening", "_timer", "_waiting")
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
-        self._waiting: dict[Call, tuple[float, Scope, Receive]] = {}  # in the order in which they came
+        self._waiting: dict[Call, tuple[float, Scope, Receive, Tell | None]] = {}  # in the order in which they came
         self._listening: dict[Call, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, call: Call, scope: Scope, receive: Receive) -> None:
+    def add(self, call: Call, scope: Scope, receive: Receive, tell: Tell | None) -> None:
         """Watch a call whose request has been read to its end."""
-        self._waiting[call] = (self._clock(), scope, receive)
+        self._waiting[call] = (self._clock(), scope, receive, tell)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._look)
 
-    def remove(self, call: Call) -> None:
-        """Stop watching a call that was added."""
-        if self._waiting.pop(call, None) is None:
-            self._listening.pop(call).cancel()
+    def remove(self, call: Call) -> bool:
+        """Stop watching a call. False if it was not watched any more: its caller has been told."""
+        if self._waiting.pop(call, None) is not None:
+            return True
+        listening = self._listening.pop(call, None)
+        if listening is not None:
+            listening.cancel()
+        return listening is not None
 
     def _look(self) -> None:
         """Begin to listen for the calls that are old enough; the timer is set again for the next one."""
         self._timer = None
         loop, now = asyncio.get_running_loop(), self._clock()
         while self._waiting:
-            call, (added_at, scope, receive) = next(iter(self._waiting.items()))
+            call, (added_at, scope, receive, tell) = next(iter(self._waiting.items()))
             wait_s = added_at + WATCH_AFTER_S - now
             if wait_s > 0.0:
                 self._timer = loop.call_later(wait_s, self._look)
                 return
             del self._waiting[call]
-            self._listening[call] = loop.create_task(_listen(call, scope, receive))
+            self._listening[call] = loop.create_task(self._listen(call, scope, receive, tell))
 
-
-async def _listen(call: Call, scope: Scope, receive: Receive) -> None:
-    line: Line | None = scope.get(KEY)
-    await (_until_gone(receive) if line is None else line.gone())
-    call.leave()
+    async def _listen(self, call: Call, scope: Scope, receive: Receive, tell: Tell | None) -> None:
+        line: Line | None = scope.get(KEY)
+        left_s = call.deadline - self._clock() + LATE_AFTER_S
+        try:
+            async with asyncio.timeout(None if left_s == math.inf else max(0.0, left_s)):
+                await (_until_gone(receive) if line is None else line.gone())
+        except TimeoutError:
+            if tell is not None and call.has_failed and self._listening.pop(call, None) is not None:
+                told, asked, send = tell
+                await told(call, asked, send)
+            return
+        call.leave()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from faas import Calls, Context, endpoint, inference_function
+from faas import Batching, Calls, Context, endpoint, inference_function
 from faas.errors import SettingError
 from faas.handler import Handler
 from faas.runtime import Runtime
@@ -198,3 +199,38 @@ async def test_middleware_can_answer_by_itself(serving):
         assert (await served.client.post("/")).status_code == 401
         assert (await served.client.post("/", headers={"Authorization": "Bearer t"})).json() == 1
         assert (await served.client.get("/livez")).status_code == 200
+
+
+@pytest.mark.parametrize("style", [(), (Based,)], ids=["no middleware", "middleware"])
+@pytest.mark.parametrize("batched", [False, True], ids=["unbatched", "batches of one"])
+async def test_a_caller_is_told_in_time_though_the_handler_swallows_its_cancellation(serving, batched, style):
+    go = asyncio.Event()
+
+    async def held() -> None:
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+
+    async def alone(x: int) -> int:
+        await held()
+        return x
+
+    async def together(x: list[int]) -> list[int]:
+        await held()
+        return x
+
+    batching = Batching(max_batch_size=1) if batched else None
+    function = inference_function(middleware=style, batching=batching)(together if batched else alone)
+    async with serving(function) as served:
+        try:
+            late = await asyncio.wait_for(served.post(1, headers={"X-Request-Timeout-Ms": "100"}), SEEN_WITHIN_S + 10)
+            problem(late, 504)
+            assert (await served.client.get("/livez")).status_code == 200, "the connection goes on"
+            engine = served.runtime.engines["/"]
+            assert engine.num_running == 1, "its place stays taken"
+        finally:
+            go.set()
+        while engine.num_running:
+            await asyncio.sleep(0.001)
+        assert (await served.post(2)).json() == 2
+        assert await served.value("faas_requests_total", outcome="deadline") == 1
