@@ -13,9 +13,6 @@ from faas import arrays, codec, large_json, large_memory
 from faas.errors import SchemaMismatch
 from faas.schema import Signature
 
-NUM_TOGETHER: Final = 8192
-"""So many values are converted at a time."""
-
 _SCALARS: Final = (float, int, str, bool)
 
 
@@ -74,20 +71,21 @@ def _list(values: list[Any], of: Any) -> list[Any]:
     for run in _runs(values, of):
         alone = run.stop - run.start == 1
         values[run] = [_converted(values[run.start], of)] if alone else codec.convert(values[run], list[of])
-        time.sleep(large_json.PAUSE_S)
+        time.sleep(large_memory.PAUSE_S)
     return values
 
 
 def _runs(values: list[Any], of: Any) -> Iterator[slice]:
     """Yield pieces of a list that hold about `NUM_TOGETHER` values, what is in its elements counted."""
+    most = large_memory.NUM_TOGETHER
     if of in _SCALARS:
-        for begin in range(0, len(values), NUM_TOGETHER):
-            yield slice(begin, min(begin + NUM_TOGETHER, len(values)))
+        for begin in range(0, len(values), most):
+            yield slice(begin, min(begin + most, len(values)))
         return
     begin = weight = 0
     for at, value in enumerate(values):
         one = _weight(value)
-        if at > begin and weight + one > NUM_TOGETHER:
+        if at > begin and weight + one > most:
             yield slice(begin, at)
             begin, weight = at, 0
         weight += one
@@ -111,14 +109,14 @@ def _array(kind: Any, values: list[Any]) -> Any:
     import numpy as np  # the user's module has it already
 
     pieces = []
-    num = max(1, NUM_TOGETHER // _weight(values[0]))
+    num = max(1, large_memory.NUM_TOGETHER // _weight(values[0]))
     try:
         while values:
             pieces.append(np.asarray(values[-num:]))
             del values[-num:]
             if pieces[-1].dtype not in (np.bool_, np.int64, np.float64):
                 raise ValueError
-            time.sleep(large_json.PAUSE_S)
+            time.sleep(large_memory.PAUSE_S)
         return arrays.fitted(kind, np.concatenate(pieces[::-1]))
     except ValueError:
         raise SchemaMismatch("no such array", "$") from None

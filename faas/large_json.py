@@ -18,12 +18,10 @@ from typing import Any, Final
 
 import msgspec
 
-from faas import long_strings
+from faas import large_memory, long_strings
 
 SLICE_BYTES: Final = 1 << 15
 """Decoded in about a millisecond where it holds numbers."""
-
-PAUSE_S: Final = 1e-4
 
 NOT_SO: Final = object()
 """What is read of what is no JSON, or has so many long parts in each other that a decoder has to be asked."""
@@ -105,7 +103,7 @@ class _Reader:
         self._begin()
         while self._open:
             self._slice()
-            time.sleep(PAUSE_S)
+            time.sleep(large_memory.PAUSE_S)
         self._skip_space()
         if self._at != len(self._body):
             raise _Unread

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 LARGE_BYTES: Final = 1 << 20
 NUM_TOGETHER: Final = 8192
+"""So many values are dealt with at a time."""
+PAUSE_S: Final = 1e-4
+"""How long who deals with something large rests after each piece: whoever waits for Python's lock gets it then."""
 
-_PAUSE_S: Final = 1e-4
 _DONT_NEED: Final = 4  # MADV_DONTNEED of Linux
 _OURS: Final = 2  # references to what is in a list and is asked about: the list's, and the question's
 _CONTAINERS: Final = (list, dict)
@@ -81,7 +83,7 @@ def _take_apart(held: list[Any]) -> None:
         if not _PERHAPS_LONG.isdisjoint(map(type, some)):
             held += [one for one in some if type(one) in _PERHAPS_LONG and len(one) > _LONG]
         del some
-        time.sleep(_PAUSE_S)
+        time.sleep(PAUSE_S)
 
 
 def _give_back(address: int, num_bytes: int) -> None:

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
+from faas import large_memory
+
 PIECE_BYTES: Final = 1 << 17
 
-_PAUSE_S: Final = 1e-4
 _LONGEST_ESCAPE: Final = 12  # a pair of surrogates
 _WHOLE: Final = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*+", re.DOTALL
@@ -26,7 +27,7 @@ def end_of(body: bytes, begin: int) -> int:
         while (at := body.find(b'"', at + 1, low + PIECE_BYTES)) >= 0:
             if not _is_escaped(body, begin, at):
                 return at
-        time.sleep(_PAUSE_S)
+        time.sleep(large_memory.PAUSE_S)
     return -1
 
 
@@ -43,7 +44,7 @@ def text(body: bytes, begin: int, end: int) -> str:
         cut = _cut(body, begin, end)
         pieces.append(_decoded(body[begin:cut]))
         begin = cut
-        time.sleep(_PAUSE_S)
+        time.sleep(large_memory.PAUSE_S)
     return _joined(pieces)
 
 
@@ -89,7 +90,7 @@ def _joined(pieces: list[str]) -> str:
         piece = pieces.pop()
         at += copy(made, at, piece, 0, len(piece))
         del piece
-        time.sleep(_PAUSE_S)
+        time.sleep(large_memory.PAUSE_S)
     whole: str = ctypes.cast(made, ctypes.py_object).value
     api.Py_DecRef(ctypes.py_object(whole))  # the reference that it was made with
     return whole

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faas import large_body, large_json, long_strings
+from faas import large_body, large_json, large_memory, long_strings
 from faas.arrays import Array
 from faas.errors import FaasError
 from faas.schema import Signature
@@ -49,10 +49,9 @@ HANDLERS = [numbers, rows, points, row, items, anything, array, matrix, whole, t
 def _short() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_json, "SLICE_BYTES", 48)
-        patch.setattr(large_json, "PAUSE_S", 0.0)
-        patch.setattr(large_body, "NUM_TOGETHER", 7)
         patch.setattr(long_strings, "PIECE_BYTES", 17)
-        patch.setattr(long_strings, "_PAUSE_S", 0.0)
+        patch.setattr(large_memory, "NUM_TOGETHER", 7)
+        patch.setattr(large_memory, "PAUSE_S", 0.0)
         yield
 
 

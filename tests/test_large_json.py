@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from faas import large_json, long_strings
+from faas import large_json, large_memory, long_strings
 from faas.large_json import NOT_SO
 
 SLICE = 48
@@ -28,9 +28,8 @@ def _short() -> Any:
     """Take less for long, and for a slice, and pause not at all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_json, "SLICE_BYTES", SLICE)
-        patch.setattr(large_json, "PAUSE_S", 0.0)
         patch.setattr(long_strings, "PIECE_BYTES", 17)
-        patch.setattr(long_strings, "_PAUSE_S", 0.0)
+        patch.setattr(large_memory, "PAUSE_S", 0.0)
         yield
 
 

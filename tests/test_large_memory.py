@@ -18,10 +18,12 @@ class Noted(list[Any]):
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_memory, "NUM_TOGETHER", 16)
     monkeypatch.setattr(large_memory, "LARGE_BYTES", 1 << 14)
-    monkeypatch.setattr(large_memory, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(large_memory, "PAUSE_S", 0.0)
 
 
-@pytest.mark.parametrize("wrapped", [lambda x: x, lambda x: [x] * 40, lambda x: {"a": [{"b": x}, 1.5]}], ids=str)
+@pytest.mark.parametrize(
+    "wrapped", [lambda x: x, lambda x: [x] * 40, lambda x: {"a": [{"b": x}, 1.5]}], ids=["alone", "in a list", "deep"]
+)
 def test_all_of_it_is_freed(wrapped: Any) -> None:
     watched = Noted()
     seen = weakref.ref(watched)
