@@ -63,6 +63,8 @@ def command(
 
         pools.deploy(targets, pool, where, as_json=as_json)
         return 0
+    if given["watch"] and given["canary"] is None:
+        raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
     if where.local:
         _refuse_beside(
             "local",

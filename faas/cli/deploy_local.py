@@ -29,8 +29,6 @@ class Wishes:
     watch: bool
 
     def __post_init__(self) -> None:
-        if self.watch and self.canary is None:
-            raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
         if self.canary is not None and not self.traffic:
             raise Failure("--canary does not go with --no-traffic", "give one of them", CALL_WAS_WRONG)
 

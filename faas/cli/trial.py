@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,9 +17,14 @@ from faas.cli.control import Control
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.clock import Clock, monotonic
 
+if TYPE_CHECKING:
+    from deploy.knative import rollout
+
 _LOOK_EVERY_S = 5.0
 _ALL = 100
 _OF_PLATFORM = "platform"
+
+Tell = Callable[[Decision], None]
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,17 @@ def start(control: Control, name: str, percent: int) -> dict[str, Any]:
 
 
 def watch(control: Control, name: str, *, as_json: bool) -> int:
-    """Watch a trial to its end. Returns the exit code: a revision that was taken back is a failure."""
+    """Watch a trial to its end. Returns the exit code."""
+    return told(name, lambda tell: follow(control, name, tell), as_json=as_json)
+
+
+def told(name: str, followed: Callable[[Tell], Outcome | rollout.Outcome], *, as_json: bool) -> int:
+    """Tell how a trial goes while it is `followed`, and how it ended.
+
+    Returns the exit code: a revision that was taken back is a failure.
+    """
     with progress.steps() as step:
-        outcome = follow(control, name, lambda said: step(f"{name} on trial: {said.verdict}, {said.reason}"))
+        outcome = followed(lambda said: step(f"{name} on trial: {said.verdict}, {said.reason}"))
     if as_json:
         listing.write_json(asdict(outcome))
     elif outcome.verdict == "promote":
@@ -64,7 +77,7 @@ def watch(control: Control, name: str, *, as_json: bool) -> int:
 def follow(
     control: Control,
     name: str,
-    tell: Callable[[Decision], object],
+    tell: Tell,
     *,
     limits: Limits | None = None,
     rest: Callable[[float], object] = time.sleep,

@@ -138,8 +138,6 @@ def _checked(wishes: Wishes) -> Rollout:
     """
     if wishes.output is not None and not wishes.dry_run:
         raise Failure("-o is for --dry-run", "give both, or --json for what came of it", CALL_WAS_WRONG)
-    if wishes.watch and wishes.canary is None:
-        raise Failure("--watch is for --canary", "give both, as in --canary 10 --watch", CALL_WAS_WRONG)
     pairs(wishes.env)
     if wishes.dry_run:
         plans.check(plans.looked_at(wishes.places))
