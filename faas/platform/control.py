@@ -104,65 +104,72 @@ class _BadBody(PlatformError):
 
 def build(platform: Controlled, more: Sequence[Route] = ()) -> Starlette:
     """Return the control interface of `platform` as an application, with `more` routes."""
+    asked = _Asked(platform)
+    routes = [
+        Route("/functions", asked.functions),
+        Route("/instances", asked.instances),
+        Route("/functions/{name}", asked.function, methods=["GET"]),
+        Route("/functions/{name}", asked.delete, methods=["DELETE"]),
+        Route("/functions/{name}/scale", asked.scale, methods=["POST"]),
+        Route("/functions/{name}/traffic", asked.traffic, methods=["POST"]),
+        Route("/functions/{name}/rollback", asked.rollback, methods=["POST"]),
+        Route("/deploy", asked.deploy, methods=["POST"]),
+        Route("/functions/{name}/logs", asked.log),
+        Route("/shutdown", asked.shut_down, methods=["POST"]),
+        *more,
+    ]
+    return Starlette(routes=routes, exception_handlers={FaasError: _failed})
 
-    async def functions(_: Request) -> Response:
-        return _json(platform.functions())
 
-    async def function(request: Request) -> Response:
-        return _json(platform.function(request.path_params["name"]))
+class _Asked:
+    """What a platform is asked, as requests and answers: one method a route."""
 
-    async def delete(request: Request) -> Response:
-        await platform.delete(request.path_params["name"])
-        return _json({"deleted": request.path_params["name"]})
+    def __init__(self, platform: Controlled) -> None:
+        self._platform = platform
 
-    async def instances(_: Request) -> Response:
-        return _json(platform.instances())
+    async def functions(self, _: Request) -> Response:
+        return json_answer(self._platform.functions())
 
-    async def scale(request: Request) -> Response:
+    async def function(self, request: Request) -> Response:
+        return json_answer(self._platform.function(request.path_params["name"]))
+
+    async def delete(self, request: Request) -> Response:
+        await self._platform.delete(request.path_params["name"])
+        return json_answer({"deleted": request.path_params["name"]})
+
+    async def instances(self, _: Request) -> Response:
+        return json_answer(self._platform.instances())
+
+    async def scale(self, request: Request) -> Response:
         wanted = (await _body(request, _Scale)).instances
         if wanted < 0:
             raise _BadBody(f"instances={wanted}: a function has 0 or more")
-        return _json(await platform.scale(request.path_params["name"], wanted))
+        return json_answer(await self._platform.scale(request.path_params["name"], wanted))
 
-    async def traffic(request: Request) -> Response:
+    async def traffic(self, request: Request) -> Response:
         wanted = await _body(request, _Traffic)
-        return _json(await platform.share(request.path_params["name"], wanted.percents, wanted.tags))
+        return json_answer(await self._platform.share(request.path_params["name"], wanted.percents, wanted.tags))
 
-    async def rollback(request: Request) -> Response:
+    async def rollback(self, request: Request) -> Response:
         wanted = await _body(request, _Rollback)
-        return _json(await platform.roll_back(request.path_params["name"], wanted.to))
+        return json_answer(await self._platform.roll_back(request.path_params["name"], wanted.to))
 
-    async def deploy(request: Request) -> Response:
+    async def deploy(self, request: Request) -> Response:
         order = await _body(request, Order)
-        return StreamingResponse(_deploying(platform, order), media_type=LINES)
+        return StreamingResponse(_deploying(self._platform, order), media_type=LINES)
 
-    async def shut_down(_: Request) -> Response:
-        platform.shut_down()
-        return _json({"stopping": True})
+    async def shut_down(self, _: Request) -> Response:
+        self._platform.shut_down()
+        return json_answer({"stopping": True})
 
-    async def log(request: Request) -> Response:
-        file = platform.log(request.path_params["name"])
+    async def log(self, request: Request) -> Response:
+        file = self._platform.log(request.path_params["name"])
         try:
             num_lines = max(0, int(request.query_params.get("lines", "100")))
         except ValueError:
             return _problem(400, "lines must be a whole number")
         follow = request.query_params.get("follow", "0") not in ("", "0", "false")
         return StreamingResponse(_lines(file, num_lines, follow), media_type=LINES)
-
-    routes = [
-        Route("/functions", functions),
-        Route("/instances", instances),
-        Route("/functions/{name}", function, methods=["GET"]),
-        Route("/functions/{name}", delete, methods=["DELETE"]),
-        Route("/functions/{name}/scale", scale, methods=["POST"]),
-        Route("/functions/{name}/traffic", traffic, methods=["POST"]),
-        Route("/functions/{name}/rollback", rollback, methods=["POST"]),
-        Route("/deploy", deploy, methods=["POST"]),
-        Route("/functions/{name}/logs", log),
-        Route("/shutdown", shut_down, methods=["POST"]),
-        *more,
-    ]
-    return Starlette(routes=routes, exception_handlers={FaasError: _failed})
 
 
 async def _lines(file: LogFile, num_lines: int, follow: bool) -> AsyncIterator[bytes]:
@@ -212,7 +219,8 @@ def _problem(status: int, detail: str) -> Response:
     return Response(msgspec.json.encode(body), status, media_type="application/problem+json")
 
 
-def _json(value: Any) -> Response:
+def json_answer(value: Any) -> Response:
+    """Answer with a value as JSON."""
     return Response(msgspec.json.encode(value), media_type="application/json")
 
 

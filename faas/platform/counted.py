@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from faas.platform.control import json_answer
 from faas.platform.hosted import Hosted
 from faas.platform.instances import Instance, State
 from faas.platform.loop import ScalingLoop
@@ -27,8 +27,7 @@ def route(get: Callable[[str], Hosted]) -> Route:
     async def counts(request: Request) -> Response:
         loops = get(request.path_params["name"]).loops
         found = await asyncio.gather(*map(_counted, loops))
-        body = {loop.revision: one for loop, one in zip(loops, found, strict=True)}
-        return Response(msgspec.json.encode(body), media_type="application/json")
+        return json_answer({loop.revision: one for loop, one in zip(loops, found, strict=True)})
 
     return Route("/functions/{name}/counts", counts)
 

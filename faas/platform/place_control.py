@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faas.errors import PlatformError
+from faas.platform.control import json_answer
 
 Seek = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 
@@ -27,7 +28,7 @@ def routes(place: str, seek: Seek, of_bundle: Callable[[str], list[dict[str, Any
     """Return the routes. `of_bundle` returns what is known of the functions of a bundle."""
 
     async def known(_: Request) -> Response:
-        return _json({"place": place})
+        return json_answer({"place": place})
 
     async def sync(request: Request) -> Response:
         try:
@@ -35,7 +36,7 @@ def routes(place: str, seek: Seek, of_bundle: Callable[[str], list[dict[str, Any
         except msgspec.MsgspecError as error:
             raise PlatformError(f"send a JSON object with bundle: {error}") from None
         failures = await seek([wanted.bundle])
-        return _json(
+        return json_answer(
             {
                 "place": place,
                 "bundle": wanted.bundle,
@@ -45,7 +46,3 @@ def routes(place: str, seek: Seek, of_bundle: Callable[[str], list[dict[str, Any
         )
 
     return [Route("/place", known), Route("/place/sync", sync, methods=["POST"])]
-
-
-def _json(value: Any) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")

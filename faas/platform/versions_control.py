@@ -20,6 +20,7 @@ from starlette.routing import Route
 from faas.engine.versions.labels import STABLE
 from faas.engine.versions.states import State
 from faas.errors import PlatformError
+from faas.platform.control import json_answer
 from faas.platform.hosted import Hosted
 from faas.platform.versioning import Versioning, is_versioned
 from faas.spec.versions import Transition, VersionMode, VersionPolicy
@@ -46,25 +47,25 @@ def routes(versioning: Versioning, get: Callable[[str], Hosted], all_of: Callabl
     """Return the routes. `get` returns a function or raises UnknownFunction, `all_of` returns all."""
 
     async def known(request: Request) -> Response:
-        return _json(await versioning.describe(get(request.path_params["name"])))
+        return json_answer(await versioning.describe(get(request.path_params["name"])))
 
     async def label(request: Request) -> Response:
         hosted, wanted = get(request.path_params["name"]), await _read(request, _Label)
-        return _json(await versioning.promote(hosted, wanted.version, wanted.label))
+        return json_answer(await versioning.promote(hosted, wanted.version, wanted.label))
 
     async def settings(request: Request) -> Response:
         hosted, wanted = get(request.path_params["name"]), await _read(request, _Settings)
-        return _json(await versioning.set(hosted, msgspec.to_builtins(wanted)))
+        return json_answer(await versioning.set(hosted, msgspec.to_builtins(wanted)))
 
     async def index(request: Request) -> Response:
         wanted = await _read(request, _Index)
         rows = [row for hosted in all_of() if is_versioned(hosted) for row in await _rows(versioning, hosted)]
-        return _json([row for row in rows if row["state"] == "READY" or not wanted.ready])
+        return json_answer([row for row in rows if row["state"] == "READY" or not wanted.ready])
 
     def change(do: Callable[[Hosted], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
         async def changed(request: Request) -> Response:
             await do(get(request.path_params["name"]))
-            return _json({})
+            return json_answer({})
 
         return changed
 
@@ -98,7 +99,3 @@ async def _read(request: Request, kind: Any) -> Any:
     except msgspec.MsgspecError as error:
         fields = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
         raise PlatformError(f"send a JSON object with {fields}: {error}") from None
-
-
-def _json(value: Any) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
