@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -122,20 +122,6 @@ def load(target: str) -> list[Function]:
         TargetError: see `Target.of` and `Target.load`.
     """
     return list(Target.of(target).load().values())
-
-
-def load_many(targets: Iterable[str]) -> dict[Target, Function]:
-    """Return the functions of several targets, each under the target that names it alone.
-
-    Raises:
-        TargetError: a target cannot be loaded, or two of the functions have the same name.
-    """
-    found: dict[Target, Function] = {}
-    for text in targets:
-        target = Target.of(text)
-        found |= {target.named(key): function for key, function in target.load().items()}
-    _refuse_equal_names(found)
-    return found
 
 
 def _bundled(target: Target) -> dict[str, Function]:

@@ -253,31 +253,18 @@ def test_two_functions_of_one_name_in_a_file_are_refused() -> None:
 def test_two_files_of_one_name_cannot_be_loaded_together() -> None:
     write("left/same.py")
     write("right/same.py")
+    targets.load("left/same.py")
     for ending in (".py", ""):
         with pytest.raises(
             TargetError, match=rf"right/same{ending}: a module named 'same' is loaded .*left/same.py; rename"
         ):
-            targets.load_many(["left/same.py", f"right/same{ending}"])
+            targets.load(f"right/same{ending}")
 
 
 def test_a_module_that_is_installed_is_found_from_any_folder() -> None:
     assert [f.name for f in targets.load("handlers.embed:Embed")] == ["embed"]
     with pytest.raises(TargetError, match=r"json defines no function; decorate one"):
         targets.load("json")
-
-
-def test_load_many_refuses_a_name_that_two_files_have_and_names_both() -> None:
-    write("one_file.py")
-    write("two_file.py")
-    with pytest.raises(TargetError, match=r"one_file\.py:shout and two_file\.py:shout are both named 'shout'"):
-        targets.load_many(["one_file.py", "two_file.py"])
-
-
-def test_load_many_gives_each_function_once_under_the_target_that_names_it_alone() -> None:
-    path = write("pair.py", ONE + ONE.replace("shout", "another"))
-    found = targets.load_many(["pair.py", "pair.py:another"])
-    assert {t.text: f.name for t, f in found.items()} == {f"{path}:shout": "shout", f"{path}:another": "another"}
-    assert all(target.load() == {target.name: function} for target, function in found.items())
 
 
 def test_the_line_of_an_error_is_the_users_last_not_a_librarys() -> None:
