@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import platform
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +28,7 @@ from faas.function import Function
 from faas.preparation import Preparation, distribution_version
 from faas.targets import Target
 from snapshot import libraries
+from snapshot.s3_address import is_s3
 
 MAX_PAYLOAD_BYTES: Final = 64 << 20
 _STAGING: Final = ".staging-"
@@ -75,7 +75,9 @@ def make(
             bundle = making.write()
             if elsewhere is not None:
                 bundle = making.verified(bundle, elsewhere)
-            _replace(staging, into)
+            if into.exists():
+                shutil.rmtree(into)
+            staging.rename(into)
             return bundle
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -86,12 +88,6 @@ def _refuse_other(into: Path) -> None:
         raise BadBundle(f"{into} has something else in it; name a folder that is new, empty, or an older bundle")
     if into.exists() and not into.is_dir():
         raise BadBundle(f"{into} is no folder; name one")
-
-
-def _replace(staging: Path, into: Path) -> None:
-    if into.exists():
-        shutil.rmtree(into)
-    staging.rename(into)
 
 
 def _found(target: str | Function) -> tuple[Function, Path | None]:
@@ -183,7 +179,7 @@ class _Making:
         """Take along what is known of the function since it was made ready. Raises Unbundleable."""
         moved = self._moved(preparation)
         self.files[PREPARATION] = msgspec.json.format(msgspec.json.encode(moved)) + b"\n"
-        if with_snapshot and preparation.snapshot is not None and not preparation.snapshot.startswith("s3://"):
+        if with_snapshot and preparation.snapshot is not None and not is_s3(preparation.snapshot):
             origin = Path(preparation.snapshot)
             found = (path for path in sorted(origin.rglob("*")) if path.is_file())
             self.files |= {f"{SNAPSHOT}/{path.relative_to(origin)}": path for path in found}
@@ -206,7 +202,7 @@ class _Making:
             moved[path] = digest
         origin = msgspec.structs.replace(preparation.origin, sources=moved)
         description = msgspec.structs.replace(preparation.description, target=self.target)
-        is_elsewhere = preparation.snapshot is not None and preparation.snapshot.startswith("s3://")
+        is_elsewhere = preparation.snapshot is not None and is_s3(preparation.snapshot)
         return msgspec.structs.replace(
             preparation,
             origin=origin,
@@ -249,7 +245,7 @@ class _Making:
             referred=tuple(sorted(referred - {"faas"})),
             made=self.made,
             spec=plain(spec),
-            limits=dataclasses.asdict(self.function.limits),
+            limits=asdict(self.function.limits),
             files=files,
             notes=tuple(included.notes(self.reached.local.values(), self.folder, self.files)),
         )
