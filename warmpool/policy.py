@@ -6,7 +6,7 @@ from dataclasses import dataclass
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
 SOUND_AFTER_S = 1.0
-"""A zygote that was ready for this long before it ended had nothing wrong with its start."""
+"""What was ready for this long before it ended had nothing wrong with its start."""
 MOST_SURPLUS = 0.25
 MOST_MISSING = 0.05
 

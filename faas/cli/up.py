@@ -15,6 +15,7 @@ from faas.cli import port as ports
 from faas.cli import store as stores
 from faas.cli.failure import Failure
 from faas.platform.main import run
+from faas.settings import Settings
 from faas.spec import KEEP_ALIVE_MODES, LOAD_MODES
 
 
@@ -69,12 +70,7 @@ def command(
     if token is not None:
         os.environ[settings.TOKEN] = token
     found = settings.read()
-    record = address.read_record(found)
-    if record is not None:
-        raise Failure(f"a platform runs here already: process {record.pid}, at {record.url}", "faas down ends it")
-    pid = address.coming_up(found)
-    if pid is not None:
-        raise Failure(f"a platform is coming up here already: process {pid}", "faas down ends it")
+    _refuse_another(found)
     ports.check(host, port)  # a taken port shall be told before anything is made ready
     if detach:
         from faas.cli.detach import up_detached  # watchfiles is for this alone
@@ -96,6 +92,16 @@ def command(
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(platform)
+
+
+def _refuse_another(found: Settings) -> None:
+    """There is one platform for each `FAAS_HOME`."""
+    record = address.read_record(found)
+    if record is not None:
+        raise Failure(f"a platform runs here already: process {record.pid}, at {record.url}", "faas down ends it")
+    pid = address.coming_up(found)
+    if pid is not None:
+        raise Failure(f"a platform is coming up here already: process {pid}", "faas down ends it")
 
 
 def _say(text: str) -> None:

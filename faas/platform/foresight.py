@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from faas.description import Description
 
 _SHORTEST_START_S = 1.0  # as Knative counts
+
+
+def tell(description: Description, progress: Callable[[str], None]) -> None:
+    """Say what a cluster would refuse of a function, where it would."""
+    warning = on_cluster(description)
+    if warning is not None:
+        progress(warning)
 
 
 def on_cluster(description: Description) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -20,18 +19,15 @@ from faas import names
 from faas.errors import PlatformError
 from faas.platform import revisions as rules
 from faas.platform.control import UnknownFunction
-from faas.platform.habits import Habits
 from faas.platform.hosted import Hosted
 from faas.platform.kept import Kept
-from faas.platform.learning import Learning
 from faas.platform.logs import LogFile
 from faas.platform.loop import ScalingLoop
-from faas.platform.memory import MemoryKeeper, read_default_budget
 from faas.platform.registry import Registry
 from faas.platform.revisions import PERCENT, Revisions
 from faas.platform.state import State
+from faas.platform.upkeep import Upkeep
 from faas.platform.workplace import Progress, Workplace
-from faas.platform.zygotes import Zygotes
 from faas.preparation import Preparation
 from warmpool.errors import WarmpoolError
 
@@ -45,12 +41,7 @@ class Functions:
         self._workplace = workplace
         self._state = State(home)
         self.kept = Kept(home)
-        self._zygotes = Zygotes(workplace.pool, self._in_use, workplace.progress)
-        self._learning = Learning(workplace, self.registry, self._state, self._zygotes)
-        self._habits = Habits(home / "habits")
-        budget_bytes = workplace.settings.memory_bytes or read_default_budget()
-        self.memory = MemoryKeeper(budget_bytes, workplace.pool, lambda: self.loops)
-        self._keeping: asyncio.Task[None] | None = None
+        self._upkeep = Upkeep(workplace, self.registry, self._state, lambda: self.loops)
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._dismissed: dict[asyncio.Task[None], Hosted] = {}
 
@@ -95,26 +86,17 @@ class Functions:
 
     def begin(self) -> None:
         """Run what has been brought back and added so far: its calls are taken, and wait for its zygotes."""
-        self._keeping = asyncio.ensure_future(self.memory.run())
+        self._upkeep.begin()
         for hosted in self:
             if hosted.revisions.deployments:
                 self._state.write(hosted.revisions)
                 hosted.adopt(hosted.revisions)
-        self.memory.changed()
+        self._upkeep.memory.changed()
         self.registry.index()
 
     async def warm(self) -> None:
         """Return when what runs has its zygotes; of a revision that cannot have one it is told why."""
-        at_once = asyncio.Semaphore(os.cpu_count() or 1)
-        await asyncio.gather(*(self._warm(hosted.name, loop, at_once) for hosted in self for loop in hosted.loops))
-
-    async def _warm(self, name: str, loop: ScalingLoop, at_once: asyncio.Semaphore) -> None:
-        async with at_once:
-            self._workplace.progress(f"starting the zygote of {name}")
-            try:
-                await self._zygotes.warm(loop.preparation)
-            except WarmpoolError as error:
-                self._workplace.progress(f"{name} cannot be started: {error}")
+        await self._upkeep.zygotes.warm_all()
 
     def add(self, preparation: Preparation, *, bundle: str | None = None) -> None:
         """Take a function as its code is now, before the platform serves: a new revision gets all calls."""
@@ -183,7 +165,7 @@ class Functions:
                     raise PlatformError("the same revision is given two shares")
                 after = rules.share(after, dict(resolved))
             after = rules.tag(after, {t: None if to is None else rules.resolve(found, to) for t, to in tags.items()})
-            await self._change(hosted, after, prove=any(loop.num_ready for loop in hosted.loops))
+            await self._change(hosted, after, prove=hosted.num_ready > 0)
             return hosted
 
     async def roll_back(self, name: str, to: str | None) -> Hosted:
@@ -193,7 +175,7 @@ class Functions:
             hosted = self.get(name)
             found = hosted.revisions
             after = rules.roll_back(found, None if to is None else rules.resolve(found, to))
-            await self._change(hosted, after, prove=any(loop.num_ready for loop in hosted.loops))
+            await self._change(hosted, after, prove=hosted.num_ready > 0)
             return hosted
 
     async def delete(self, name: str) -> None:
@@ -203,7 +185,7 @@ class Functions:
             hosted = self.get(name)
             self._state.remove(name)
             gone = self._dismiss(hosted)
-            self._habits.forget(name)
+            self._upkeep.habits.forget(name)
         await asyncio.wait((gone,))
         self._tidy()
 
@@ -220,16 +202,12 @@ class Functions:
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing any more, and end every instance with a grace period."""
-        self._learning.is_over = True
+        self._upkeep.settle()
         await asyncio.gather(*(hosted.stop(grace_s) for hosted in self._all))
 
     def cancel(self) -> None:
         """Let go of everything at once."""
-        self._learning.is_over = True
-        self._habits.write()
-        if self._keeping is not None:
-            self._keeping.cancel()
-        self._zygotes.close()
+        self._upkeep.cancel()
         for hosted in self._all:
             hosted.cancel()
 
@@ -246,19 +224,19 @@ class Functions:
     @property
     def grace_s(self) -> float:
         """The longest grace period of all that runs."""
-        return max((p.description.grace_period_s for p in self._in_use()), default=0.0)
+        return max((loop.preparation.description.grace_period_s for loop in self.loops), default=0.0)
 
     async def _change(self, hosted: Hosted, after: Revisions, *, prove: bool, progress: Progress | None = None) -> None:
         """Have a function be as `after` says; see the module."""
         progress = progress or self._workplace.progress
         before = hosted.revisions
-        num_ready = sum(loop.num_ready for loop in hosted.loops)
+        num_ready = hosted.num_ready
         fresh = [one for one in after.live if hosted.loop_of(one.id) is None]
         try:
             for deployment in fresh:
                 loop = hosted.start(deployment)
                 progress(f"starting the zygote of {hosted.name}")
-                await self._zygotes.warm(loop.preparation)
+                await self._upkeep.zygotes.warm(loop.preparation)
                 percent = after.percent(deployment.id)
                 if prove and percent:
                     progress(f"starting revision {deployment.id} of {hosted.name}")
@@ -270,7 +248,7 @@ class Functions:
                 raise PlatformError(f"{hosted.name} cannot be started: {error}") from error
             raise
         hosted.adopt(after)
-        self.memory.changed()
+        self._upkeep.memory.changed()
         self.registry.index()
 
     def _host(self, name: str) -> Hosted:
@@ -278,32 +256,10 @@ class Functions:
         hosted = self.registry.get(name)
         if hosted is None:
             log = LogFile(self._workplace.settings.logs, name)
-            hosted = Hosted(name, log, make=lambda p: self._loop(p, log), on_left=self._zygotes.release)
+            upkeep = self._upkeep
+            hosted = Hosted(name, log, make=lambda p: upkeep.loop(p, log), on_left=upkeep.zygotes.release)
             self.registry.add(hosted)
         return hosted
-
-    def _loop(self, preparation: Preparation, log: LogFile) -> ScalingLoop:
-        def imported(late: list[str]) -> None:
-            self._learning.learn(loop, late)
-
-        def stepped() -> None:
-            hosted = self.registry.get(preparation.name)
-            if hosted is not None:
-                self._workplace.observe(hosted)
-
-        settings = self._workplace.settings
-        keep_alive = settings.keep_alive or preparation.description.keep_alive
-        loop = ScalingLoop(
-            preparation,
-            self._workplace.launcher,
-            log,
-            on_imported=imported,
-            on_step=stepped,
-            habit=self._habits.of(preparation.name) if keep_alive == "histogram" else None,
-            admit=self.memory.admit,
-            grace_s=settings.scale_to_zero_grace_s,
-        )
-        return loop
 
     def _dismiss(self, hosted: Hosted) -> asyncio.Task[None]:
         """Send a function no more calls; return the task that is done when those it has are answered."""
@@ -321,10 +277,7 @@ class Functions:
     def _tidy(self) -> None:
         """Remove what no revision runs from any more."""
         remembered = [one.preparation for hosted in self for one in hosted.revisions.deployments]
-        self.kept.keep_only([*remembered, *self._in_use()])
-
-    def _in_use(self) -> list[Preparation]:
-        return [loop.preparation for loop in self.loops]
+        self.kept.keep_only([*remembered, *(loop.preparation for loop in self.loops)])
 
 
 async def _prove(loop: ScalingLoop, num_instances: int) -> None:

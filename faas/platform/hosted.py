@@ -102,6 +102,11 @@ class Hosted:
         return [running.loop for running in self._running.values()]
 
     @property
+    def num_ready(self) -> int:
+        """Instances of all revisions that take calls."""
+        return sum(loop.num_ready for loop in self.loops)
+
+    @property
     def main(self) -> Deployment | None:
         """The revision that stands for the function where one must: that with the largest share, else the latest."""
         percents = {share.revision: share.percent for share in self.revisions.traffic}

@@ -6,7 +6,6 @@ It sleeps without a timer while the function is at zero and nobody asks for it; 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import signal
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from faas.clock import Clock, monotonic
 from faas.platform.autoscaler import scaling_settings
 from faas.platform.breaker import Capacity
 from faas.platform.demand import Rate
+from faas.platform.drains import Drains
 from faas.platform.endpoint import Endpoint
 from faas.platform.habits import Habit
 from faas.platform.instances import Instance, OnChange, State
@@ -23,10 +23,7 @@ from faas.platform.logs import LogFile
 from faas.platform.starts import Starts
 from faas.platform.wanted import Wanted
 from faas.preparation import Preparation
-from warmpool.policy import Backoff
 
-SOUND_AFTER_S = 1.0
-"""An instance that was ready for this long, or has answered, before it ended was no failed start."""
 DEAF_AFTER_S = 5.0
 """An instance answers 504 by itself when a call's time is up; one that has not done so this much later is killed."""
 RETRY_AFTER_S = 5.0
@@ -47,14 +44,6 @@ class Launcher(Protocol):
         ...
 
 
-def _admit(_: ScalingLoop) -> None:
-    """Refuse no start."""
-
-
-def _ignore() -> None:
-    """Nobody looks on."""
-
-
 class ScalingLoop:
     """Keeps one function at the number of instances that its load asks for. `run` it on the platform's event loop.
 
@@ -69,9 +58,9 @@ class ScalingLoop:
         log: LogFile,
         *,
         on_imported: Callable[[list[str]], None],
-        on_step: Callable[[], object] = _ignore,
+        on_step: Callable[[], object] = lambda: None,
         habit: Habit | None = None,
-        admit: Callable[[ScalingLoop], str | None] = _admit,
+        admit: Callable[[ScalingLoop], str | None] = lambda _: None,
         grace_s: float = 0.0,
         clock: Clock = monotonic,
     ) -> None:
@@ -89,7 +78,6 @@ class ScalingLoop:
         )
         self.instances: list[Instance] = []
         self.starts = Starts()
-        self.failure: str | None = None
         self._launcher = launcher
         self.log = log
         self._on_imported = on_imported
@@ -100,11 +88,9 @@ class ScalingLoop:
         rate = None if description.target_rps is None else Rate(clock, concurrency, self.capacity.counts)
         self._wanted = Wanted(scaling_settings(description, grace_s=grace_s), concurrency, habit, rate)
         self._endpoints: dict[Instance, Endpoint] = {}
-        self._drains: set[asyncio.Task[None]] = set()
+        self._drains = Drains(self.capacity, launcher.stop)
         self._changed = asyncio.Event()
         self._is_quiet = asyncio.Event()
-        self._proof: asyncio.Future[str | None] | None = None
-        self._backoff = Backoff()
         self._is_refused = False
         concurrency.on_return = self._returned
 
@@ -136,8 +122,7 @@ class ScalingLoop:
         self._converge(wanted)
         self._forget()
         self.wake()
-        if self._drains:
-            await asyncio.wait(self._drains)
+        await self._drains.over()
 
     async def prove(self, num_instances: int) -> str | None:
         """Have this many instances now, and wait for the first that is ready.
@@ -146,9 +131,9 @@ class ScalingLoop:
         """
         if self.num_ready:
             return None
-        self._proof = asyncio.get_running_loop().create_future()
+        proof = self.starts.prove()
         await self.scale(num_instances)
-        return await self._proof
+        return await proof
 
     async def quiet(self) -> None:
         """Wait until no request is held or in flight; it is looked at with each step."""
@@ -164,9 +149,8 @@ class ScalingLoop:
         """Drain every instance, each for at most `grace_s`, and wait for their ends."""
         self._wanted.remember()
         for made in list(self.instances):
-            self._drain(made, grace_s)
-        if self._drains:
-            await asyncio.wait(self._drains)
+            self._drains.begin(made, self._endpoints.get(made), grace_s)
+        await self._drains.over()
 
     @property
     def num_ready(self) -> int:
@@ -184,7 +168,7 @@ class ScalingLoop:
     def evict(self, made: Instance) -> None:
         """Let an idle instance go; it is not replaced before the function is called again."""
         self._wanted.evicted(sum(other.serves for other in self.instances) - 1)
-        self._drain(made, self.preparation.description.grace_period_s)
+        self._drain(made)
         self.wake()
 
     def endpoint_of(self, made: Instance) -> Endpoint | None:
@@ -217,13 +201,13 @@ class ScalingLoop:
         return self._wanted.wait_s(now, is_settled=self.num_ready == wanted)
 
     def _count(self, now: float) -> int:
-        return self._wanted.count(now, is_proving=self._proof is not None and not self._proof.done())
+        return self._wanted.count(now, is_proving=self.starts.is_proving)
 
     def _may_rest(self, now: float) -> bool:
         """Whether nothing runs or should, and nobody who waits could be served by trying now."""
         if self.instances or self.capacity.num_held or self._wanted.least:
             return False
-        return self._is_refused or self._backoff.wait_s(now) > 0 or self._count(now) == 0
+        return self._is_refused or self.starts.wait_s(now) > 0 or self._count(now) == 0
 
     def _converge(self, wanted: int) -> None:
         living = [made for made in self.instances if made.serves]
@@ -231,9 +215,8 @@ class ScalingLoop:
             if not self._start():
                 break
         if len(living) > wanted:
-            spare = sorted(living, key=self._busyness)[: len(living) - wanted]
-            for made in spare:
-                self._drain(made, self.preparation.description.grace_period_s)
+            for made in sorted(living, key=self._busyness)[: len(living) - wanted]:
+                self._drain(made)
 
     def _busyness(self, made: Instance) -> tuple[bool, int, float]:
         """Those that are not ready go first, then the least busy, of equals the youngest."""
@@ -242,15 +225,14 @@ class ScalingLoop:
 
     def _start(self) -> bool:
         """Launch an instance, unless starts have failed lately or there is no room: then who waits is told so."""
-        wait_s = self._backoff.wait_s(self._clock())
+        wait_s = self.starts.wait_s(self._clock())
         if wait_s > 0:
-            self._give_up(f"instances fail to start: {self.failure}", wait_s)
+            self._give_up(f"instances fail to start: {self.starts.failure}", wait_s)
             return False
         refusal = self._admit(self)
         if refusal is not None:
             self._is_refused = True
-            self.failure = refusal
-            self._prove(refusal)
+            self.starts.refused(refusal)
             self._give_up(refusal, RETRY_AFTER_S)
             return False
         self.starts.num_ordered += 1
@@ -269,7 +251,7 @@ class ScalingLoop:
         if made.state is State.READY and endpoint is None:
             self._ready(made)
         elif made.state is State.DRAINING:
-            self._drain(made, self.preparation.description.grace_period_s)
+            self._drain(made)
         elif made.state is State.STOPPED:
             self._ended(made)
         if made.imported:
@@ -278,58 +260,31 @@ class ScalingLoop:
         self.wake()
 
     def _ready(self, made: Instance) -> None:
-        self.starts.add(made)
-        self.failure = None
-        self._prove(None)
+        self.starts.succeeded(made)
         endpoint = self._endpoints[made] = Endpoint(made.address, made.id.encode())
         self.capacity.add(endpoint)
 
     def _ended(self, made: Instance) -> None:
         self.instances.remove(made)
         endpoint = self._endpoints.pop(made, None)
-        now = self._clock()
         if endpoint is not None:
             self.capacity.fail(endpoint)
         if made.was_stopped:
             if made.failure is not None:
-                self.log.write(made.id, *f"faas: {made.failure}".splitlines())
-            if made.ready_at is None:
-                self._prove("it was stopped before it was ready")
+                self._say(made, made.failure)
+            self.starts.stopped(made)
             return
-        lived_s = now - made.ready_at if made.ready_at is not None else 0.0
-        served = lived_s >= SOUND_AFTER_S or (endpoint is not None and endpoint.num_answered > 0)
         why = made.failure or f"{made.id} ended with status {made.status}"
+        self._say(made, why)
+        has_answered = endpoint is not None and endpoint.num_answered > 0
+        last_line = why.splitlines()[-1]  # the rest of it, of the user's own files, is for the log alone
+        self.starts.failed(made, last_line, self._clock(), has_answered=has_answered)
+
+    def _say(self, made: Instance, why: str) -> None:
         self.log.write(made.id, *f"faas: {why}".splitlines())
-        self.failure = why.splitlines()[-1]  # the rest of it, of the user's own files, is for the log alone
-        self._backoff = self._backoff.after(served=served, now=now)
-        if made.ready_at is None:
-            self._prove(self.failure)
 
-    def _prove(self, failure: str | None) -> None:
-        if self._proof is not None and not self._proof.done():
-            self._proof.set_result(failure)
-
-    def _drain(self, made: Instance, grace_s: float) -> None:
-        """Send no more calls, let those in flight end, then end the process."""
-        if made.was_stopped or made.state is State.STOPPED:
-            return
-        made.was_stopped = True
-        made.state = State.DRAINING
-        idle = asyncio.Event()
-        endpoint = self._endpoints.get(made)
-        if endpoint is not None:
-            self.capacity.remove(endpoint, idle.set)
-        else:
-            idle.set()
-        task = asyncio.ensure_future(self._stop_when(idle, made, grace_s))
-        self._drains.add(task)
-        task.add_done_callback(self._drains.discard)
-
-    async def _stop_when(self, idle: asyncio.Event, made: Instance, grace_s: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s):
-                await idle.wait()
-        await self._launcher.stop(made, grace_s if made.failure is None else 0.0)
+    def _drain(self, made: Instance) -> None:
+        self._drains.begin(made, self._endpoints.get(made), self.preparation.description.grace_period_s)
 
     def _unreachable(self, endpoint: Endpoint) -> None:
         made = next((m for m, e in self._endpoints.items() if e is endpoint), None)

@@ -28,14 +28,14 @@ def function_row(hosted: Hosted, base_url: str) -> dict[str, Any]:
         "revisions": len(hosted.revisions.deployments),
         "traffic": {share.revision: share.percent for share in hosted.revisions.traffic},
         "tags": dict(hosted.revisions.tags),
-        "ready": sum(one.num_ready for one in loops),
+        "ready": hosted.num_ready,
         "instances": sum(len(one.instances) for one in loops),
         "held": sum(one.capacity.num_held for one in loops),
         "in_flight": sum(one.capacity.concurrency.current for one in loops),
         "requests": _sum(counts, "requests"),
         "failed": _sum(counts, "failed"),
         "starts": hosted.num_past_starts + sum(one.starts.num_ordered for one in loops),
-        "failure": hosted.failure or next((one.failure for one in loops if one.failure), None),
+        "failure": hosted.failure or next((one.starts.failure for one in loops if one.starts.failure), None),
         "snapshot": preparation.snapshot if preparation is not None else None,
         "reason": preparation.reason if preparation is not None else None,
         "last_start_ms": _milliseconds({"total": start.total_s, **start.phases}) if start is not None else None,
@@ -61,7 +61,7 @@ def revision_row(hosted: Hosted, deployment: Deployment) -> dict[str, Any]:
         "ready": loop.num_ready if loop is not None else 0,
         "instances": len(loop.instances) if loop is not None else 0,
         "requests": loop.capacity.counts.requests if loop is not None else 0,
-        "failure": loop.failure if loop is not None else None,
+        "failure": loop.starts.failure if loop is not None else None,
     }
 
 

@@ -1,11 +1,13 @@
-"""The starts of a revision's instances: how many were ordered, and how long those took that got ready."""
+"""The starts of a revision's instances: how many were ordered, how long those took that got ready, why one failed."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from faas.metrics import Histogram
 from faas.platform.instances import Instance
+from warmpool.policy import SOUND_AFTER_S, Backoff
 
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 TOTAL = "total"
@@ -24,22 +26,63 @@ class ColdStart:
 
 
 class Starts:
-    """What a control loop remembers of them; `seconds` by phase."""
+    """What a control loop remembers of them; `seconds` by phase. `failure` says why the last came to nothing."""
 
     def __init__(self) -> None:
         self.num_ordered = 0
         self.last: ColdStart | None = None
         self.seconds: dict[str, Histogram] = {}
+        self.failure: str | None = None
+        self._backoff = Backoff()
+        self._proof: asyncio.Future[str | None] | None = None
 
     @property
     def num_ready(self) -> int:
         """How many got ready."""
         return sum(self.seconds[TOTAL].counts) if TOTAL in self.seconds else 0
 
-    def add(self, made: Instance) -> None:
+    @property
+    def is_proving(self) -> bool:
+        """Whether somebody waits for what comes of the next."""
+        return self._proof is not None and not self._proof.done()
+
+    def wait_s(self, now: float) -> float:
+        """Return for how long there is to be none, since some have failed."""
+        return self._backoff.wait_s(now)
+
+    def prove(self) -> asyncio.Future[str | None]:
+        """Return what comes of the next: why there is no instance, or None once one is ready."""
+        self._proof = asyncio.get_running_loop().create_future()
+        return self._proof
+
+    def succeeded(self, made: Instance) -> None:
         """Count an instance in that has just become ready."""
         assert made.ready_at is not None
         start = ColdStart(made.id, made.ready_at, made.ready_at - made.ordered_at, made.how, made.phases)
         self.last = start
         for phase, duration_s in ({TOTAL: start.total_s} | made.phases).items():
             self.seconds.setdefault(phase, Histogram(BOUNDS_S)).observe(duration_s)
+        self.failure = None
+        self._settle(None)
+
+    def refused(self, why: str) -> None:
+        """Take note that there can be no instance now."""
+        self.failure = why
+        self._settle(why)
+
+    def failed(self, made: Instance, why: str, now: float, *, has_answered: bool) -> None:
+        """Take note of an instance that has ended by itself: a failed start, unless it was sound for a while."""
+        lived_s = now - made.ready_at if made.ready_at is not None else 0.0
+        self.failure = why
+        self._backoff = self._backoff.after(served=has_answered or lived_s >= SOUND_AFTER_S, now=now)
+        if made.ready_at is None:
+            self._settle(why)
+
+    def stopped(self, made: Instance) -> None:
+        """Take note of an instance that has ended since it was told to."""
+        if made.ready_at is None:
+            self._settle("it was stopped before it was ready")
+
+    def _settle(self, failure: str | None) -> None:
+        if self._proof is not None and not self._proof.done():
+            self._proof.set_result(failure)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from faas.platform import forking
 from faas.preparation import Preparation
+from warmpool.errors import WarmpoolError
 from warmpool.pool import WarmPool
 
 PARKED_PER_ENVIRONMENT = 1
@@ -31,6 +33,21 @@ class Zygotes:
         zygote = await self._pool.warm(forking.environment(preparation), buffer=parked)
         if zygote.hazard is not None:
             self._progress(f"{preparation.name}: no forks, instances start slowly: {zygote.hazard}")
+
+    async def warm_all(self) -> None:
+        """Return when all that run have their zygotes, as many at a time as cores; who cannot have one is named."""
+        at_once = asyncio.Semaphore(os.cpu_count() or 1)
+        await asyncio.gather(*(self._try_to_warm(preparation, at_once) for preparation in self._in_use()))
+
+    async def _try_to_warm(self, preparation: Preparation, at_once: asyncio.Semaphore) -> None:
+        async with at_once:
+            if all(other is not preparation for other in self._in_use()):
+                return  # replaced meanwhile by one that is warm
+            self._progress(f"starting the zygote of {preparation.name}")
+            try:
+                await self.warm(preparation)
+            except WarmpoolError as error:
+                self._progress(f"{preparation.name} cannot be started: {error}")
 
     def release(self, preparation: Preparation) -> None:
         """Let a zygote go that no revision which runs is forked from; instances of it end as they would."""

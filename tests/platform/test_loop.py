@@ -283,7 +283,7 @@ def test_starts_that_fail_back_off_and_those_who_wait_are_told_why(bench):
         assert len(bench.launcher.launched) == 2
         bench.launcher.ready(bench.launcher.launched[1])
         assert second.endpoint is not None
-        assert bench.loop.failure is None
+        assert bench.loop.starts.failure is None
 
     asyncio.run(story())
 
@@ -472,10 +472,10 @@ def test_a_start_without_room_is_refused_and_tried_again_for_the_next_call(tmp_p
         call = bench.call()
         assert await bench.run() is None
         assert call.reason == ("no memory", 5)
-        assert bench.loop.failure == "no memory"
+        assert bench.loop.starts.failure == "no memory"
         reasons.clear()
         await answered(bench)
-        assert bench.loop.failure is None
+        assert bench.loop.starts.failure is None
 
     asyncio.run(story())
 
