@@ -23,6 +23,8 @@ _WITHIN_S = 30.0
 _AT_ONCE_S = 1.0
 """An instance that dies gives its callers an answer within that."""
 _RETRY_S = 0.05
+_IMPORTED_S = 1.5
+"""A zygote of this age has its imports."""
 
 
 @dataclass(frozen=True)
@@ -221,11 +223,16 @@ async def _ready(box: Box) -> list[int]:
 
 
 async def _zygotes(box: Box, home: Path) -> list[int]:
-    """Return the zygotes, once there is one. Of those that have lost their parent only the environment tells."""
+    """Return the zygotes that have their imports, once there is one.
+
+    Of those that have lost their parent only the environment tells. One that is killed while it imports counts as one
+    that cannot import, and is started again after growing pauses.
+    """
     async with asyncio.timeout(_WITHIN_S):
         while True:
             instances = {made["pid"] for made in await box.instances(NAME)}
             found = set(usage.with_variable("FAAS_HOME", str(home))) - instances - {box.server.process.pid}
+            found = {pid for pid in found if usage.age_s(pid) >= _IMPORTED_S}
             if found:
                 return sorted(found)
             await asyncio.sleep(_RETRY_S)

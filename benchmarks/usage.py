@@ -1,6 +1,7 @@
 """What processes use, read from /proc: CPU time, memory, descriptors, threads; and which processes belong together."""
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import astuple, dataclass
@@ -60,6 +61,13 @@ def cpu_s(pids: Iterable[int]) -> float:
         with suppress(*_GONE):
             total += sum(map(int, _stat(pid)[11:15])) / _TICKS_PER_S  # utime, stime, cutime, cstime
     return total
+
+
+def age_s(pid: int) -> float:
+    """Return how long ago a process was started; 0.0 when it has ended."""
+    with suppress(*_GONE):
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(_stat(pid)[19]) / _TICKS_PER_S
+    return 0.0
 
 
 def memory(pids: Iterable[int]) -> Memory:

@@ -37,6 +37,12 @@ def test_the_rollup_is_read_by_its_whole_names():
     assert usage.parse_rollup(ROLLUP) == expected
 
 
+def test_how_old_a_process_is() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as young:
+        assert 0.0 <= usage.age_s(young.pid) < usage.age_s(os.getpid())
+    assert usage.age_s(young.pid) == 0.0
+
+
 def test_memory_adds_up():
     assert Memory(1, 2, 3) + Memory(10, 20, 30) == Memory(11, 22, 33)
 
