@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from faas import cacheable
 from faas.clock import Clock
 from faas.engine.batcher import Batcher
-from faas.engine.engine import Engine, make_engine
+from faas.engine.engine import Engine
 from faas.engine.forms import work_of
+from faas.engine.making import make_engine
 from faas.engine.observer import Observer
 from faas.engine.thread import ModelThread
 from faas.function import Endpoint, Function

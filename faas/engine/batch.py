@@ -16,10 +16,11 @@ from typing import Any, Final, Protocol
 from faas.clock import Clock
 from faas.engine import isolation
 from faas.engine.gradients import set_gradients
-from faas.engine.outcomes import Attempt, Raised, as_raised, shared, slots
+from faas.engine.outcomes import Attempt, Raised, as_raised, settle, shared, slots
 from faas.engine.work import Work
 from faas.errors import HandlerError, said
 from faas.messages import END, Call, num_items
+from faas.spec import Batching
 
 EXHAUSTED: Final = object()
 
@@ -30,6 +31,13 @@ class Shape:
 
     isolate: bool = True
     sizes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, batching: Batching | None) -> Shape:
+        """Return what a batching asks for; the usual where there is none."""
+        if batching is None:
+            return cls()
+        return cls(batching.on_item_error == "isolate", batching.allowed_batch_sizes or ())
 
     def padded(self, num_items: int) -> int:
         """Return how many items the handler is given for `num_items`."""
@@ -46,11 +54,10 @@ class Shape:
 class Report:
     """What one batch took.
 
-    `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time
-    there (0.0 on the event loop, where it would be others' too). `runs` are size and seconds of each run that went
-    well (streams count as one); `num_runs` counts those that raised as well. `exhausted_at` is the size of the smallest
-    run that ran out of memory, 0 where none did. `pending` are the outcomes that still have to be handed to their
-    calls.
+    `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time there (0.0 on the event loop, where it
+    would be others' too). `runs` are size and seconds of each run that went well (streams count as one); `num_runs`
+    counts those that raised as well. `exhausted_at` is the size of the smallest run that ran out of memory, 0 where
+    none did. `pending` are the outcomes that still have to be handed to their calls.
     """
 
     num_items: int
@@ -60,6 +67,12 @@ class Report:
     exhausted_at: int = 0
     runs: list[tuple[int, float]] = field(default_factory=list)
     pending: list[Attempt] = field(default_factory=list)
+
+    def hand_out(self) -> None:
+        """End the calls whose outcomes are pending. Belongs to the event loop's thread."""
+        for attempt in self.pending:
+            settle(attempt)
+        self.pending = []
 
 
 class Hands(Protocol):

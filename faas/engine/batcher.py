@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from faas.clock import Clock, monotonic
 from faas.engine import edf, fixed, refusals
@@ -18,25 +17,26 @@ from faas.engine.admission import Admission
 from faas.engine.alarm import Alarm
 from faas.engine.batch import Report
 from faas.engine.deadlines import Deadlines, deadline
+from faas.engine.engine import Engine
 from faas.engine.executor import Executor
 from faas.engine.last_moment import LastMoment
 from faas.engine.latency_model import LatencyModel
 from faas.engine.levels import Levels
 from faas.engine.line import Line
 from faas.engine.observer import Observer
-from faas.engine.outcomes import settle
 from faas.engine.place import Place
 from faas.engine.policy import GiveUp, Rules, Run, WaitUntil
 from faas.engine.queue import CallQueue, by_arrival
 from faas.engine.quiet import STOPPING_S, Quiet
 from faas.engine.strategy import Strategy
+from faas.engine.watches import Watches
 from faas.errors import FaasError
 from faas.messages import Call
 
 _log = logging.getLogger(__name__)
 
 
-class Batcher:
+class Batcher(Engine):
     """Plain handlers, and all that are batched. One batch at a time runs on each executor; see `Engine` for the rest.
 
     `slo_s` is a promise of the function, the call's deadline a limit set by or for its caller. With a promise calls
@@ -66,12 +66,9 @@ class Batcher:
         self._strategy = Strategy(self._queue, rules, form, latency)
         self._admission = Admission(self._queue, self._places, max_queue, self._strategy)
         self._deadlines = Deadlines(clock, self._expire)
-        self._watches = self._watched(rules)
-        # Where batches hold one, and all that counts is who came first, there is nothing to decide about a lone call.
-        self._is_plain = rules.max_batch_size == 1 and rules.slo_s == math.inf and self._queue.levels.are_plain
+        self._watches = Watches(self._queue, self._admission, clock, self._refuse, is_promised=rules.slo_s < math.inf)
         self._num_busy = 0
         self._woken = False
-        self._gathering = False
         self._alarm = Alarm(clock, self._consider)
         self._last_moment = LastMoment(clock, self._hopeless_at, self._give_up)
         self._quiet = Quiet()
@@ -108,10 +105,6 @@ class Batcher:
 
     def submit(self, call: Call) -> None:
         """See `Engine`."""
-        place = self._spare(call)
-        if place is not None:
-            place.executor.start(place.calls, place.ended)
-            return
         if self._strategy.ending:
             raise refusals.stopping()
         if call.done:
@@ -125,23 +118,10 @@ class Batcher:
         call.on_leave = self._dropped
         self._queue.push(call)
         self._deadlines.add(call)
-        for watch in self._watches:
-            watch.add(call)
+        self._watches.add(call)
         self._wake()
         if self._strategy.promise is not None:
             self._last_moment.look()
-
-    async def answer(self, call: Call) -> Any:
-        """See `Engine`."""
-        place = self._spare(call)
-        if place is None:
-            self.submit(call)
-        else:
-            await place.executor.run(place.calls, place.ended)
-        try:
-            return await call.result()
-        finally:
-            call.leave()
 
     async def drain(self, grace_s: float) -> None:
         """See `Engine`."""
@@ -156,8 +136,8 @@ class Batcher:
         await self.drain(0)
         self._alarm.set(None)
         self._last_moment.close()
-        for watch in (self._deadlines, *self._watches):
-            watch.close()
+        self._deadlines.close()
+        self._watches.close()
         for place in self._places:
             place.executor.lease.withdraw(place.granted)
         ending = [place.executor.forgo() for place in self._places if place.calls]
@@ -166,36 +146,6 @@ class Batcher:
 
     def _promised(self, call: Call) -> float:
         return min(call.context.deadline, call.queued_at + self._slo_s)
-
-    def _watched(self, rules: Rules) -> tuple[Deadlines, ...]:
-        """Return what watches calls that wait. Where levels go before others, the head is not the first to be late."""
-        levels, watches = self._queue.levels, []
-        if levels.times_out:
-            watches.append(Deadlines(self._clock, self._late, moment=levels.late_at))
-        if levels.num_levels > 1 and rules.slo_s < math.inf:
-            watches.append(Deadlines(self._clock, self._missed, moment=self._due))
-        return tuple(watches)
-
-    def _unwatch(self, call: Call) -> None:
-        for watch in self._watches:
-            watch.remove(call)
-
-    def _spare(self, call: Call) -> Place | None:
-        """Return the place that a call can have at once, with the call in it, where nothing has to be decided."""
-        if not self._is_plain or self._queue.num_calls or self._strategy.ending or call.done:
-            return None
-        now = self._clock()
-        if now >= call.context.deadline:
-            return None
-        for place in self._places:
-            if place.is_open and place.executor.lease.take():
-                call.queued_at = call.picked_at = place.since = now
-                call.on_leave = self._dropped
-                self._deadlines.add(call)
-                place.calls.append(call)
-                self._num_busy += 1
-                return place
-        return None
 
     def _wake(self) -> None:
         """Decide after what else arrives in this turn of the loop has arrived."""
@@ -232,17 +182,12 @@ class Batcher:
         while not place.calls:
             decision = self._strategy.decide(now + self._alarm.early_s)
             if isinstance(decision, Run):
-                if self._gathering:
-                    self._gathering = False
-                    self._strategy.gathered()
                 self._take(place, decision, now)
-                continue
-            if isinstance(decision, GiveUp):
+            elif isinstance(decision, GiveUp):
                 self._give_up(now)
-                continue
-            self._gathering = isinstance(decision, WaitUntil)
-            self._alarm.set(decision.moment if isinstance(decision, WaitUntil) else None)
-            return
+            else:
+                self._alarm.set(decision.moment if isinstance(decision, WaitUntil) else None)
+                return
         self._alarm.set(None)
         place.since = now
         self._num_busy += 1
@@ -270,7 +215,7 @@ class Batcher:
         """Refuse the next call, since its answer would come too late."""
         call = self._queue.pop()
         assert call is not None
-        self._unwatch(call)
+        self._watches.remove(call)
         self._end(call, self._admission.refusal(call, now))
 
     def _take(self, place: Place, run: Run, now: float) -> None:
@@ -279,7 +224,7 @@ class Batcher:
         while num_items > 0 and (call := self._queue.pop(most)) is not None:
             num_items -= call.num_rows
             most = num_items
-            self._unwatch(call)
+            self._watches.remove(call)
             if now >= call.context.deadline or (now >= self._due(call) and not run.late):
                 self._end(call, self._admission.refusal(call, now))
             else:
@@ -295,9 +240,7 @@ class Batcher:
         self._consider()  # before others get the device: whose turn it is is then decided among all
         place.executor.lease.release()
         try:
-            for attempt in report.pending:
-                settle(attempt)
-            report.pending = []
+            report.hand_out()
             if self._observer is not None and report.num_runs:
                 self._observer.batch_done(report)
         except Exception:
@@ -312,23 +255,11 @@ class Batcher:
         self._note_quiet()
 
     def _expire(self, call: Call) -> None:
-        self._end(call, refusals.expired(call, self._clock(), self._places[0].executor.fate))
-        self._dropped(call)
+        self._refuse(call, refusals.expired(call, self._clock(), self._places[0].executor.fate))
 
-    def _late(self, call: Call) -> None:
-        """Take in that a call has waited for as long as its level allows."""
-        if self._queue.levels.policy(call).timeout_action == "delay":
-            self._queue.put_last(call)
-            return
-        now = self._clock()
-        self._end(call, refusals.waited_too_long(call, now, self._admission.clears_in_s(now)))
+    def _refuse(self, call: Call, error: BaseException) -> None:
+        self._end(call, error)
         self._dropped(call)
-
-    def _missed(self, call: Call) -> None:
-        """Take in that what was promised to a call is over while it waits. One that waits alone may still be run."""
-        if self._queue.num_calls > 1:
-            self._end(call, self._admission.refusal(call, self._clock()))
-            self._dropped(call)
 
     def _dropped(self, call: Call) -> None:
         """Take in that a call of ours is done before its batch is."""
@@ -336,7 +267,7 @@ class Batcher:
         self._deadlines.remove(call)
         if call.picked_at == 0.0:
             self._queue.discard(call)
-            self._unwatch(call)
+            self._watches.remove(call)
             self._note_quiet()
             return
         for place in self._places:
@@ -350,7 +281,7 @@ class Batcher:
 
     def _fail_all(self, make_error: Callable[[], BaseException]) -> None:
         while (call := self._queue.pop()) is not None:
-            self._unwatch(call)
+            self._watches.remove(call)
             self._end(call, make_error())
         for place in self._places:
             for call in place.calls:

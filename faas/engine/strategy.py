@@ -12,7 +12,7 @@ from faas.engine.cap import Cap
 from faas.engine.concurrency import Concurrency
 from faas.engine.latency_model import LatencyModel
 from faas.engine.line import Line
-from faas.engine.policy import IDLE, Decision, Outlook, Rules, decide
+from faas.engine.policy import IDLE, Decision, GiveUp, Outlook, Rules, Run, WaitUntil, decide
 from faas.engine.queue import CallQueue
 
 _log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class Strategy:
         self._callers = Concurrency(rules.wait_s, rules.max_batch_size)
         self._outlook = Outlook(self._callers, self.latency)
         self._cap: Cap | None = None
+        self._is_gathering = False
 
     def end(self) -> None:
         """Say that nobody new comes."""
@@ -45,7 +46,17 @@ class Strategy:
         self._outlook = dataclasses.replace(self._outlook, ending=True)
 
     def decide(self, now: float) -> Decision:
-        """Decide for a place that is free."""
+        """Decide for a place that is free; when a batch comes of more having been waited for, learn what came."""
+        decision = self._decision(now)
+        if isinstance(decision, Run):
+            if self._is_gathering:
+                self._callers.gathered(len(self._queue), oldest_at=self._queue.oldest_at)
+            self._is_gathering = False
+        elif not isinstance(decision, GiveUp):
+            self._is_gathering = isinstance(decision, WaitUntil)
+        return decision
+
+    def _decision(self, now: float) -> Decision:
         if self.promise is None:
             return self._decide_by_rule(now)
         if not len(self._queue):
@@ -68,10 +79,6 @@ class Strategy:
             return math.inf
         idle_since = math.inf if is_busy else self._callers.idle_since
         return in_time.hopeless_at(self._queue, self.promise, idle_since, fills=fills)
-
-    def gathered(self) -> None:
-        """Learn that what waits now is what came while more was waited for."""
-        self._callers.gathered(len(self._queue), oldest_at=self._queue.oldest_at)
 
     def ended(self, num_items: int, report: Report, took_s: float, now: float) -> None:
         """Learn from a batch that ended; `took_s` is how long it held its place."""

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from faas.clock import monotonic
-from faas.engine.engine import Engine, make_engine
+from faas.engine.engine import Engine
 from faas.engine.forms import form_of
+from faas.engine.making import make_engine
 from faas.engine.thread import ModelThread
 from faas.engine.work import Work
 from faas.function import Function

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from faas.engine.batch import Report
-from faas.engine.engine import make_engine
+from faas.engine.making import make_engine
 from faas.engine.thread import ModelThread
 from faas.engine.work import Stacked, Work
 from faas.errors import (

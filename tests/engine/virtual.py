@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from faas.engine.batcher import Batcher
-from faas.engine.engine import Engine, Limit, make_engine
+from faas.engine.engine import Engine
+from faas.engine.making import Limit, make_engine
 from faas.engine.thread import ModelThread
 from faas.engine.work import Work
 from faas.messages import Call, Context, Turn

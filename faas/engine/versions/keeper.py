@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from faas.engine.aside import aside
@@ -22,6 +22,7 @@ from faas.engine.versions.bringing import Bringer, NoRoom
 from faas.engine.versions.lanes import Lanes
 from faas.engine.versions.lifecycle import Entry, Lifecycle
 from faas.engine.versions.plan import Wishes
+from faas.engine.versions.polling import Poll
 from faas.engine.versions.retries import Retries
 from faas.engine.versions.source import Look, SourceError
 from faas.engine.versions.states import Step
@@ -35,10 +36,6 @@ from faas.spec.versions import Versions
 logger = logging.getLogger(__name__)
 
 
-def _ignore(_: Entry) -> None:
-    """Nobody looks on."""
-
-
 class Keeper:
     """The versions of one function in one instance. Belongs to the event loop's thread, and can be made before.
 
@@ -46,12 +43,13 @@ class Keeper:
     """
 
     def __init__(
-        self, spec: Versions, supply: Supply, shared: Shared, *, told: Callable[[Entry], None] = _ignore
+        self, spec: Versions, supply: Supply, shared: Shared, *, told: Callable[[Entry], None] = lambda _: None
     ) -> None:
         self.name = shared.function.name
         self.lanes = Lanes(self.name, self.why_none)
         self.engines = {
-            one.path: Versioned(one.path, self.lanes, self._servables_now) for one in shared.function.endpoints
+            one.path: Versioned(one.path, self.lanes, lambda: self._servables.values())
+            for one in shared.function.endpoints
         }
         self.problem: str | None = None
         """Why the source or its file cannot be followed now, if it cannot."""
@@ -67,11 +65,12 @@ class Keeper:
         self._ready: set[int] = set()
         self._fallen_back: set[int] = set()
         self._is_loaded = False
-        self._is_starting = self._is_polling = False
+        self._is_starting = False
         self._num_loading = 0
         self._warned: frozenset[str] = frozenset()
         self._looking = asyncio.Lock()
         self._agenda = Agenda(shared.clock)
+        self._poll = Poll(self.name, spec.poll_s, self.look, self._agenda, goes_on=lambda: not self.is_explicit)
 
     @property
     def entries(self) -> list[Entry]:
@@ -115,7 +114,7 @@ class Keeper:
         self._is_starting = False
         if self.lanes.default is None and self._is_to_hold:
             raise StartFailed(self.why_none())
-        self._begin_to_poll()
+        self._poll.begin()
 
     async def look(self) -> None:
         """Look at the source now, and begin what follows from it.
@@ -179,7 +178,7 @@ class Keeper:
             self._lifecycle.try_again(number)  # somebody waits for it
         self._apply(found.warnings)
         if not self._is_starting:
-            self._begin_to_poll()
+            self._poll.begin()
         if self.problem is not None:
             raise SettingError(self.problem)
 
@@ -269,22 +268,6 @@ class Keeper:
         self._lifecycle.move(number, Step.DISABLED)
         self._go_on()
 
-    def _begin_to_poll(self) -> None:
-        if self._spec.poll_s > 0 and not self.is_explicit and not self._is_polling:
-            self._is_polling = True
-            self._agenda.begin(self._poll())
-
-    async def _poll(self) -> None:
-        while not self.is_explicit:
-            await asyncio.sleep(self._spec.poll_s)
-            try:
-                await self.look()
-            except (SourceError, SettingError) as error:
-                logger.debug("%s: %s", self.name, error)  # the status says it
-            except Exception:
-                logger.exception("the versions of %s cannot be looked for", self.name)
-        self._is_polling = False
-
     async def _settled(self) -> None:
         await self._agenda.until(lambda: self._lifecycle.is_settled)
 
@@ -301,9 +284,6 @@ class Keeper:
     @property
     def _is_to_hold(self) -> bool:
         return not self.is_explicit or self._is_loaded or self._plan.is_loaded
-
-    def _servables_now(self) -> Collection[Servable]:
-        return self._servables.values()
 
     def why_none(self) -> str:
         """Return why calls that ask for no version get none."""
