@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -121,31 +122,39 @@ async def test_a_connection_that_is_to_be_closed_is(closing: bool) -> None:
     assert old.closed
 
 
+@pytest.fixture
+def errors(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What uvicorn logs, also where somebody has set its logging up in this process: it is then not passed on."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.addHandler(caplog.handler)
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
 @pytest.mark.parametrize(
     "header", [(b"x-a", b"b\r\nx-c: d"), (b"x-a", b"b\x00"), (b"x-a\r\nx-c", b"d"), (b"x a", b"b"), (b"x-a:", b"b")]
 )
-async def test_no_header_can_smuggle_another(header: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_header_can_smuggle_another(header: tuple[bytes, bytes], errors: pytest.LogCaptureFixture) -> None:
     sent = await answered(start(LENGTH, header), body(b"body"))
     assert not any(b"x-c" in one or b"x-a" in one for one in sent.written)
-    assert "Invalid HTTP header" in caplog.text
+    assert "Invalid HTTP header" in errors.text
 
 
 @pytest.mark.parametrize("data", [b"bod", b"bodys"])
-async def test_a_body_of_another_length_is_an_error(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_body_of_another_length_is_an_error(data: bytes, errors: pytest.LogCaptureFixture) -> None:
     await answered(start(LENGTH), body(data))
-    assert "than Content-Length" in caplog.text
+    assert "than Content-Length" in errors.text
 
 
-async def test_what_is_no_body_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_no_body_is_an_error(errors: pytest.LogCaptureFixture) -> None:
     await answered(start((b"content-length", b"0")), {"type": "http.response.trailers"})
-    assert "Expected ASGI message 'http.response.body'" in caplog.text
+    assert "Expected ASGI message 'http.response.body'" in errors.text
 
 
-async def test_a_head_without_a_body_is_answered_for(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR)
+async def test_a_head_without_a_body_is_answered_for(errors: pytest.LogCaptureFixture) -> None:
     sent = await answered(start(LENGTH))
     assert b"".join(sent.written).startswith(b"HTTP/1.1 500 ")
-    assert caplog.records
+    assert errors.records
 
 
 async def test_an_interim_answer_goes_at_once() -> None:
