@@ -23,9 +23,6 @@ FULL = Shape(hidden=1536, feed_forward=4096, num_layers=17, num_heads=12, num_ke
 QUICK = Shape(hidden=512, feed_forward=1408, num_layers=17, num_heads=8, num_key_heads=4, vocabulary=8_000)
 """2.1 GB and 0.2 GB as float32, 156 tensors each."""
 
-SMALL = Shape(hidden=64, feed_forward=128, num_layers=17, num_heads=4, num_key_heads=2, vocabulary=256)
-"""As many tensors in 3 MB: what is loaded before a clock starts."""
-
 PROMPT = tuple(range(5, 21))
 
 

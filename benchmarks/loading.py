@@ -1,4 +1,4 @@
-"""Ways to have a module back from files, each tried in a process of its own that has loaded a small one before.
+"""Ways to have a module back from files, each tried in a process of its own that has its imports already.
 
 python -m benchmarks.loading WAY FOLDER SIZE     loads, infers once, and prints the times as one line of JSON
 python -m benchmarks.loading make FOLDER SIZE    writes the files that all ways load
@@ -27,8 +27,6 @@ from benchmarks.llama import Llama, Shape, built, first_inference
 
 SHAPES = {"full": llama.FULL, "quick": llama.QUICK}
 SNAPSHOT, SAFETENSORS, PICKLED, TENSORIZED = "snapshot", "model.safetensors", "model.pt", "model.tensors"
-BEFORE = "before"
-"""The folder with the small module in every form."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +154,15 @@ def share(folder: Path, num: int) -> None:
 
 
 def attempt(way: Way, folder: Path, shape: Shape) -> dict[str, Any]:
-    """Load and infer once; what is imported, the module built, and code run for the first time before the clock starts
-    is nobody's.
-    """
+    """Load and infer once; what is imported, and the module built, before the clock starts is nobody's."""
     if way.needs:
         __import__(way.needs.replace("-", "_"))
-    first_inference(way.load(folder / BEFORE, _ready(way, llama.SMALL)))
-    model = _ready(way, shape)
+    model = built(shape, way.device)
+    if way.device != "meta":
+        for weights in model.parameters():
+            weights.zero_()
+    with torch.inference_mode():
+        torch.ones(8, 8) @ torch.ones(8, 8)  # what torch does at its first product
     began_at = time.monotonic()
     model = way.load(folder, model)
     loaded_at = time.monotonic()
@@ -171,21 +171,9 @@ def attempt(way: Way, folder: Path, shape: Shape) -> dict[str, Any]:
     return {"load_ms": (loaded_at - began_at) * 1e3, "inference_ms": (done_at - loaded_at) * 1e3, "logits": logits}
 
 
-def _ready(way: Way, shape: Shape) -> Llama:
-    """Return the module that a way loads into."""
-    model = built(shape, way.device)
-    if way.device != "meta":
-        for weights in model.parameters():
-            weights.zero_()
-    return model
-
-
 def main(what: str, folder: str, size: str) -> None:
     """Do as the command line says."""
     if what == "make":
-        before = Path(folder, BEFORE)
-        before.mkdir()
-        make(before, llama.SMALL)
         make(Path(folder), SHAPES[size])
     elif what == "share":
         share(Path(folder), int(size))
