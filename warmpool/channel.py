@@ -1,6 +1,7 @@
 """The client's end of a zygote's socket, on an event loop (asyncio's or uvloop's)."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -56,7 +57,13 @@ class Channel:
         self._on_close()
 
     def drain(self) -> None:
-        """Hand on what has come, then hang up: the process at the other end is no more."""
+        """Hand on what has come, then hang up: the process at the other end is no more.
+
+        A worker that it has just forked may hold that end still. What it sends has come, or cannot be sent any more.
+        """
+        if self.is_open:
+            with contextlib.suppress(OSError):  # nobody holds the other end: nothing more comes
+                self._sock.shutdown(socket.SHUT_RD)
         self._readable()
         self.close()
 

@@ -240,13 +240,18 @@ class Zygote:
                         WorkerStartError(f"no descriptor is left for worker {pid}: raise the limit (ulimit -n)")
                     )
             case protocol.Refused(id=id_, why=why):
-                pending = self._pending.pop(id_)
-                pending.lifeline.cut()
-                pending.answer.set_exception(ForkRefused(why))
+                self._refused(id_, why)
             case protocol.Exited(id=id_, status=status):
-                if id_ in self._workers:
+                if id_ in self._pending:
+                    self._refused(id_, f"the worker ended with status {status} before it ran anything")
+                elif id_ in self._workers:
                     self._workers.pop(id_).ended(status)
         self._rearm()
+
+    def _refused(self, id_: int, why: str) -> None:
+        pending = self._pending.pop(id_)
+        pending.lifeline.cut()
+        pending.answer.set_exception(ForkRefused(why))
 
     def _hung_up(self) -> None:
         """The zygote takes nothing more: what it owed is settled, and its workers are watched by their pidfds."""

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -120,7 +120,8 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Zygote to client: the worker lives, since the monotonic instant `started_at`. Descriptor: its pidfd."""
+    """Worker to client, over its zygote's socket and before it runs anything: it lives, since the monotonic instant
+    `started_at`. Descriptor: its pidfd."""
 
     id: int
     pid: int
@@ -195,11 +196,9 @@ def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M
     EOFError when the peer is gone, ProtocolError when the message is none of the inbox's; nothing is left open then.
     """
     try:
-        body, ancillary, flags, _ = sock.recvmsg(
-            MAX_MESSAGE_BYTES, socket.CMSG_SPACE(MAX_DESCRIPTORS * _DESCRIPTOR_BYTES), socket.MSG_CMSG_CLOEXEC
-        )
-    except ConnectionResetError:  # the peer closed with messages of ours unread
-        raise EOFError("the peer closed its socket") from None
+        body, ancillary, flags, _ = _receive(sock)
+    except ConnectionResetError:  # the peer closed with messages of ours unread; told once, ahead of what it has sent
+        body, ancillary, flags, _ = _receive(sock)
     fds = _descriptors(ancillary)
     try:
         if not body:
@@ -213,6 +212,11 @@ def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M
     except (EOFError, ProtocolError):
         close_all(fds)
         raise
+
+
+def _receive(sock: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], int, Any]:
+    ancillary_bytes = socket.CMSG_SPACE(MAX_DESCRIPTORS * _DESCRIPTOR_BYTES)
+    return sock.recvmsg(MAX_MESSAGE_BYTES, ancillary_bytes, socket.MSG_CMSG_CLOEXEC)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class Zygote:
         return failed
 
     def _fork(self, message: protocol.Fork, fds: Sequence[int]) -> int | None:
-        """Fork a worker and tell the client; return its pidfd, or None when there is no worker."""
+        """Fork a worker, which tells the client itself; return its pidfd, or None when there is no worker."""
         try:
             protocol.check_count(fds, message.num_fds)
             why = self._why_not_fork()
@@ -118,7 +118,7 @@ class Zygote:
             started_at = time.monotonic()
             pid = os.fork()
             if pid == 0:
-                self._be_worker(message, fds)
+                self._be_worker(message, fds, started_at)
         except (ForkRefused, ProtocolError, OSError) as error:
             protocol.send(self._sock, protocol.Refused(id=message.id, why=str(error)))
             return None
@@ -126,7 +126,6 @@ class Zygote:
             protocol.close_all(fds)
         pidfd = os.pidfd_open(pid)
         self._workers[pidfd] = message.id
-        protocol.send(self._sock, protocol.Forked(id=message.id, pid=pid, started_at=started_at), [pidfd])
         return pidfd
 
     def _why_not_fork(self) -> str | None:
@@ -142,11 +141,12 @@ class Zygote:
             why += f" (since the import of {self._blamed})"
         return why or self._unfit
 
-    def _be_worker(self, message: protocol.Fork, fds: Sequence[int]) -> NoReturn:
+    def _be_worker(self, message: protocol.Fork, fds: Sequence[int], started_at: float) -> NoReturn:
         status = 1
         try:
             lifeline_fd, *own = fds
-            worker.become_worker(lifeline_fd, own, self._opened_by_imports)
+            worker.become_worker(lifeline_fd, [*own, self._sock.fileno()], self._opened_by_imports)
+            self._announce(message.id, started_at)
             _restore(self._remembered)
             if message.request is None:
                 request = worker.await_request(own[0], message.park)
@@ -157,6 +157,20 @@ class Zygote:
             traceback.print_exc()
         finally:
             worker.leave(status)
+
+    def _announce(self, id_: int, started_at: float) -> None:
+        """Tell the client, from the worker itself, before it runs anything.
+
+        Whatever ends the zygote meanwhile, the client has been told by then, or has hung up, and this worker ends:
+        there is none that runs while the client starts another in its place.
+        """
+        pidfd = os.pidfd_open(os.getpid())
+        try:
+            protocol.send(self._sock, protocol.Forked(id=id_, pid=os.getpid(), started_at=started_at), [pidfd])
+        except BrokenPipeError:
+            os._exit(1)
+        os.close(pidfd)
+        self._sock.close()
 
     def _reap(self, pidfd: int) -> None:
         ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)

@@ -38,6 +38,11 @@ async def test_a_big_payload_leaves_nothing_in_the_zygote(zygote, run):
     assert resident_bytes(zygote.pid) - before < 20_000_000
 
 
+def read_to_its_end(fd: int) -> bytes:
+    with open(fd, "rb") as file:
+        return file.read()
+
+
 def resident_bytes(pid: int) -> int:
     with open(f"/proc/{pid}/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -277,6 +282,29 @@ async def test_a_fork_in_flight_when_the_zygote_dies_is_told(start):
     os.kill(zygote.pid, signal.SIGKILL)
     with pytest.raises(ZygoteDied, match=f"zygote {zygote.pid} died before it answered"):
         await forking
+
+
+@pytest.mark.parametrize("_", range(8))
+async def test_a_worker_whose_zygote_dies_as_it_forks_runs_if_the_client_is_told_of_it_and_else_not(start, _):
+    zygote = await start("entries", "dies_once_it_has_forked")
+    reader, writer = os.pipe()
+    try:
+        worker = await zygote.fork(Request(entry="entries:echo", payload=b"x", fds={"out": writer}))
+        told = True
+        await worker.wait()
+    except ZygoteDied:
+        told = False
+    finally:
+        os.close(writer)
+    output = await asyncio.to_thread(read_to_its_end, reader)  # then whatever held the other end has ended
+    assert output == (b"x" if told else b"")
+
+
+async def test_a_worker_that_ends_before_it_runs_anything_becomes_an_exec(start, run):
+    zygote = await start("entries", "breaks_workers")
+    done = await run(zygote.fork, "entries:echo", b"x")
+    assert (done.worker.how, done.status, done.output) == ("exec", 0, b"x")
+    assert "the worker ended with status -9 before it ran anything" in done.worker.why
 
 
 async def test_a_zygote_that_does_not_answer_is_killed(start, monkeypatch):

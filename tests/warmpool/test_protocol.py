@@ -114,6 +114,16 @@ def test_a_peer_that_left_a_message_unread_is_noticed_by_receiving(sockets):
         protocol.receive(ours, protocol.CLIENT_INBOX)
 
 
+def test_what_a_peer_has_sent_is_received_though_it_left_a_message_unread(sockets):
+    ours, theirs = sockets
+    protocol.send(ours, Fork(id=1, request=None))
+    protocol.send(theirs, Exited(id=1, status=7))
+    theirs.close()
+    assert protocol.receive(ours, protocol.CLIENT_INBOX) == (Exited(id=1, status=7), [])
+    with pytest.raises(EOFError):
+        protocol.receive(ours, protocol.CLIENT_INBOX)
+
+
 def test_a_full_socket_blocks_nobody(sockets):
     ours, _ = sockets
     ours.setblocking(False)
