@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from starlette.types import ASGIApp
 
-from faas.server.cycle import Cycle
+from faas.server.protocol import Protocol
 from faas.server.uvicorn_parts import Config, HttpToolsProtocol, ServerState
 
 _BACKLOG: Final = 2048
@@ -73,16 +73,7 @@ class Listener:
             connection.transport.abort()
 
     def _protocol(self) -> HttpToolsProtocol:
-        return _Protocol(self._config, cast(ServerState, self._state), {}, asyncio.get_running_loop())
-
-
-class _Protocol(HttpToolsProtocol):
-    """Uvicorn's protocol, which makes its answers by ours."""
-
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        if self.cycle is not None:  # an upgrade has none
-            self.cycle.__class__ = Cycle  # it makes its own, and the work on it begins in the next turn of the loop
+        return Protocol(self._config, cast(ServerState, self._state), {}, asyncio.get_running_loop())
 
 
 class _State:

@@ -1,0 +1,104 @@
+"""Connections whose clients offer to speak HTTP/2, as Java's do with every first request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.server.answers import echo
+
+pytestmark = pytest.mark.anyio
+
+OFFER = (
+    b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
+    b"Content-Type: application/json\r\n"
+)
+CHUNKED = b'Transfer-Encoding: chunked\r\n\r\n1\r\n"\r\n3;x=y\r\nabc\r\n1\r\n"\r\n0\r\n\r\n'
+
+
+class Line:
+    """One connection, by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.writer.write(piece)
+            await self.writer.drain()
+            for _ in range(10):  # both ends are in this loop: so they come apart
+                await asyncio.sleep(0)
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Return status and body of the next answer."""
+        async with asyncio.timeout(10):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            return int(head.split()[1]), await self.reader.readexactly(length)
+
+
+@contextlib.asynccontextmanager
+async def connected(served) -> AsyncIterator[Line]:
+    reader, writer = await served.raw()
+    try:
+        yield Line(reader, writer)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ((b"POST / HTTP/1.1\r\n" + OFFER + b'Content-Length: 5\r\n\r\n"abc"',), b'"abc"'),
+        ((b"POST / HTTP/1.1\r\n" + OFFER + b"Content-Length: 5\r\n\r\n", b'"abc"'), b'"abc"'),
+        ((b"POST / HTTP/1.1\r\n" + OFFER + b'Content-Length: 5\r\n\r\n"a', b"b", b'c"'), b'"abc"'),
+        ((b"POST / HTTP/1.1\r\n", OFFER + b'Content-Length: 5\r\n\r\n"abc"'), b'"abc"'),
+        ((b"POST / HTTP/1.1\r\n" + OFFER + CHUNKED,), b'"abc"'),
+        ((b"POST / HTTP/1.1\r\n" + OFFER + CHUNKED[:36], CHUNKED[36:50], CHUNKED[50:]), b'"abc"'),
+    ],
+)
+async def test_a_body_behind_an_offer_is_read_and_the_connection_goes_on(serving, pieces, said):
+    async with serving(echo) as served, connected(served) as line:
+        for _ in range(2):
+            await line.send(*pieces)
+            assert await line.answer() == (200, said)
+        await line.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n7")
+        assert await line.answer() == (200, b"7")
+
+
+async def test_a_request_with_an_offer_and_no_body_is_answered_as_any_is(serving):
+    get = b"GET /livez HTTP/1.1\r\n" + OFFER + b"\r\n"
+    async with serving(echo) as served, connected(served) as line:
+        await line.send(get * 3 + b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n7" + get)
+        for status in (200, 200, 200):
+            assert (await line.answer())[0] == status
+        assert await line.answer() == (200, b"7")
+        assert (await line.answer())[0] == 200
+        await line.send(b"POST / HTTP/1.1\r\n" + OFFER + b"Content-Length: 0\r\n\r\n")
+        assert (await line.answer())[0] == 400  # echo wants a value
+
+
+async def test_many_offers_in_one_piece(serving):
+    post = b"POST / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: x\r\nHost: x\r\nContent-Length: 1\r\n\r\n7"
+    async with serving(echo) as served, connected(served) as line:
+        line.writer.write(post * 1500)
+        for _ in range(1500):
+            assert await line.answer() == (200, b"7")
+
+
+async def test_what_is_no_body_behind_an_offer_is_refused(serving):
+    async with serving(echo) as served, connected(served) as line:
+        await line.send(b"POST / HTTP/1.1\r\n" + OFFER + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n")
+        assert (await line.answer())[0] == 400
+        async with asyncio.timeout(10):
+            assert await line.reader.read() == b""
+
+
+async def test_a_body_behind_an_offer_keeps_to_the_limit(serving):
+    too_long = b"%d" % (33 * 1024 * 1024)
+    async with serving(echo) as served, connected(served) as line:
+        await line.send(b"POST / HTTP/1.1\r\n" + OFFER + b"Content-Length: " + too_long + b"\r\n\r\n123")
+        assert (await line.answer())[0] == 413
