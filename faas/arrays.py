@@ -5,6 +5,7 @@ A library counts only where the user's own module has imported it, so nothing he
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from faas.errors import SettingError
 
 Shape = tuple[int | None, ...]
 
+_FINER = ("ns", "ps", "fs", "as")
+"""Units of time that are finer than what Python has: without them a moment is a moment, and not a number."""
+
 _SAFE_KINDS = {"b": "b", "i": "biu", "u": "bu", "f": "biuf", "c": "biufc"}
 
 
@@ -21,14 +25,16 @@ _SAFE_KINDS = {"b": "b", "i": "biu", "u": "bu", "f": "biuf", "c": "biufc"}
 class Array:
     """The element type and shape of an array on a signature: `Annotated[np.ndarray, Array("float64", (None, 4))]`.
 
-    `dtype` is NumPy's name, or torch's without the `torch.`. A dimension of None may have any length. In a batched
-    function the first dimension is the batch's, and callers send the rest.
+    `dtype` is NumPy's name, or torch's without the `torch.`, or the type itself. A dimension of None may have any
+    length. In a batched function the first dimension is the batch's, and callers send the rest.
     """
 
     dtype: str
     shape: Shape | None = None
 
     def __post_init__(self) -> None:
+        name = self.dtype if isinstance(self.dtype, str) else getattr(self.dtype, "__name__", str(self.dtype))
+        object.__setattr__(self, "dtype", name.removeprefix("torch."))
         if self.shape is not None:
             dimensions = tuple(self.shape)
             if not all(d is None or (isinstance(d, int) and d >= 0) for d in dimensions):
@@ -63,8 +69,36 @@ def library_of(kind: object) -> str | None:
 
 
 def array_type(library: str, array: Array | None) -> type:
-    """Return the type that the decoder knows such an array by."""
+    """Return the type that the decoder knows such an array by.
+
+    Raises:
+        SettingError: the library has no such element type, or it is none of numbers.
+    """
+    if array is not None:
+        array = Array(_element_type(library, array.dtype), array.shape)
     return _ArrayMeta(f"{library}_array", (), {"library": library, "array": array})
+
+
+def _element_type(library: str, name: str) -> str:
+    """Return the library's own name of an element type: `float` is one thing to NumPy, and another to torch."""
+    import numpy as np  # the user's module has it already
+
+    home = sys.modules[library]
+    if library == "torch" and isinstance(found := getattr(home, name, None), home.dtype):
+        name = _torch_name(found)
+        if found.is_floating_point:
+            return name
+    with contextlib.suppress(TypeError):
+        known = np.dtype(name)
+        if known.kind in _SAFE_KINDS and (library == "numpy" or hasattr(home, known.name)):
+            return known.name
+    raise SettingError(
+        f"Array({name!r}): {library} has no numbers of that type; write one such as 'float32' or 'int64'"
+    )
+
+
+def _torch_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def is_array_type(kind: object) -> bool:
@@ -96,11 +130,29 @@ def fitted(kind: Any, found: Any) -> Any:
         ValueError: of another shape, or not to be held in the element type without loss.
     """
     declared: Array | None = kind.array
-    if declared is not None:
-        found = _cast(found, declared)
-    if kind.library == "torch":
-        return sys.modules["torch"].from_numpy(found)
-    return found
+    if kind.library != "torch":
+        return found if declared is None else _cast(found, declared)
+    if declared is None and found.dtype.kind == "f":
+        declared = Array(_default_type())
+    return _tensor(found, declared)
+
+
+def _default_type() -> str:
+    """Return what torch makes of Python's floats."""
+    return _torch_name(sys.modules["torch"].get_default_dtype())
+
+
+def _tensor(found: Any, declared: Array | None) -> Any:
+    torch = sys.modules["torch"]
+    if declared is None:
+        return torch.from_numpy(found)
+    tensor, wanted = torch.from_numpy(_cast(found, declared)), getattr(torch, declared.dtype)
+    if tensor.dtype is wanted:
+        return tensor
+    tensor = tensor.to(wanted)
+    if not tensor.float().isfinite().all():
+        raise ValueError(f"Expected numbers within {declared.dtype}, got larger ones")
+    return tensor
 
 
 def _cast(found: Any, declared: Array) -> Any:
@@ -112,7 +164,10 @@ def _cast(found: Any, declared: Array) -> Any:
         )
         if not fits:
             raise ValueError(f"Expected an array of shape {_text(declared.shape)}, got {_text(found.shape)}")
-    wanted = np.dtype(declared.dtype)
+    try:
+        wanted = np.dtype(declared.dtype)
+    except TypeError:  # one of torch's own, such as bfloat16, which is made of it
+        wanted = np.dtype("float32")
     if found.size == 0 or found.dtype.kind in _SAFE_KINDS.get(wanted.kind, ""):
         with np.errstate(over="ignore"):
             cast = found.astype(wanted)
@@ -135,7 +190,10 @@ def example_array(library: str, example: object) -> Array | None:
     import numpy as np
 
     found = np.asarray(example)
-    return Array(str(found.dtype), found.shape) if found.dtype.kind in "biufc" else None
+    if found.dtype.kind not in _SAFE_KINDS:
+        return None
+    are_pythons = found.dtype == np.float64 and not hasattr(example, "dtype")
+    return Array(_default_type() if library == "torch" and are_pythons else found.dtype.name, found.shape)
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
@@ -196,5 +254,13 @@ def to_plain(value: Any) -> Any:
     if root == "torch" and hasattr(value, "detach"):
         return value.detach().cpu().tolist()
     if root == "numpy" and hasattr(value, "tolist"):
-        return value.tolist()
+        return _plain_of_numpy(value)
     return NotImplemented
+
+
+def _plain_of_numpy(value: Any) -> Any:
+    kind = value.dtype.kind
+    if kind in "mM" and sys.modules["numpy"].datetime_data(value.dtype)[0] in _FINER:
+        value = value.astype(f"{kind}8[us]")
+    plain = value.tolist()
+    return float(plain) if type(plain) is type(value) else plain  # a longdouble, which Python has no number for

@@ -6,13 +6,19 @@ Arrays, tensors and pydantic models are known where the user's own module has im
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import codecs
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, MappingView
+from typing import Any, Final
 
 import msgspec
 
 from faas import arrays, hints
 from faas.errors import HandlerError, MalformedBody, SchemaMismatch
+
+BEFORE: Final = b" \t\r\n" + codecs.BOM_UTF8
+"""The bytes that may stand before a value."""
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -36,6 +42,8 @@ def decode(body: bytes, made: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.ValidationError as error:
         raise mismatch(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if body.startswith(codecs.BOM_UTF8) and not body.startswith(codecs.BOM_UTF8 * 2):  # one, as RFC 8259 allows
+            return decode(body.removeprefix(codecs.BOM_UTF8), made)
         raise MalformedBody(f"the body is not valid JSON: {_said(body, error)}") from None
 
 
@@ -114,9 +122,10 @@ def encode(value: Any) -> bytes:
         HandlerError: a part of it is of a type that JSON has no form for.
     """
     try:
-        return _ENCODER.encode(value)
-    except UnicodeEncodeError:
-        return _ENCODER.encode(_scrubbed(msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)))
+        try:
+            return _ENCODER.encode(value)
+        except UnicodeEncodeError:
+            return _ENCODER.encode(_scrubbed(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise HandlerError(f"the answer cannot be written as JSON: {error}") from None
 
@@ -127,7 +136,20 @@ def _encode_hook(value: Any) -> Any:
         return plain
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} has no JSON form")
+    if value is None or isinstance(value, bool):
+        return _KEYS[value]
+    for kind, as_plain in _LIKE:
+        if isinstance(value, kind):
+            return as_plain(value)
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} has no JSON form{_advice(value)}")
+
+
+def _advice(value: Any) -> str:
+    if hasattr(value, "__next__") or hasattr(value, "__anext__"):
+        return "; what a plain def gives is streamed where it is annotated to be an Iterator or an AsyncIterator"
+    if hasattr(value, "__await__"):
+        return "; what has to be awaited belongs in an async def"
+    return ""
 
 
 def _scrubbed(value: Any) -> Any:
@@ -137,8 +159,23 @@ def _scrubbed(value: Any) -> Any:
         return {_scrubbed(k): _scrubbed(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_scrubbed(v) for v in value]
-    return value
+    if value is None or isinstance(value, int | float):
+        return value
+    return _scrubbed(msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True))
 
+
+_KEYS: Final = {None: "null", True: "true", False: "false"}
+"""What JSON has for such a key of an object, as Python's own encoder writes it."""
+
+_LIKE: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (Mapping, dict),
+    ((deque, range, MappingView), list),
+    (os.PathLike, os.fspath),
+)
+"""What is written as something else is, of which it is a kind; a class of the user's made of one of these, too."""
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
 _ANY = decoder(Any)
