@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,13 +42,9 @@ class BodyDecoders(NamedTuple):
 def _body_struct(parameters: Sequence[Parameter], name: str) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for p in parameters:
-        default = msgspec.field(default_factory=_constant(p.default))
+        default = msgspec.field(default_factory=p.made_default)
         fields.append((p.name, p.type) if p.required else (p.name, p.type, default))
     return msgspec.defstruct(f"{name.rpartition('.')[2]}_body", fields, forbid_unknown_fields=True, kw_only=True)
-
-
-def _constant(value: Any) -> Callable[[], Any]:
-    return lambda: value
 
 
 def _nested_check(parameters: Sequence[Parameter]) -> strict.Check | None:

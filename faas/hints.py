@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -18,6 +18,12 @@ Kind = Literal["plain", "async", "generator", "async_generator"]
 
 _STREAMS = (Iterator, AsyncIterator, typing.Generator, typing.AsyncGenerator, typing.Iterable, typing.AsyncIterable)
 _STREAM_ORIGINS = {get_origin(s) or s for s in _STREAMS}
+_ITERATORS: dict[Any, Kind] = {
+    Iterator: "generator",
+    Generator: "generator",
+    AsyncIterator: "async_generator",
+    AsyncGenerator: "async_generator",
+}
 
 
 def read(fn: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,14 +43,21 @@ def title(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__qualname__", repr(fn))
 
 
-def kind_of(fn: Callable[..., Any]) -> Kind:
-    """Return what kind of handler `fn` is."""
-    plain = inspect.unwrap(fn)
-    if inspect.isasyncgenfunction(plain):
-        return "async_generator"
-    if inspect.iscoroutinefunction(plain):
-        return "async"
-    return "generator" if inspect.isgeneratorfunction(plain) else "plain"
+def kind_of(fn: Callable[..., Any], returns: Any = Any) -> Kind:
+    """Return what kind of handler `fn` is; `returns` is its annotation.
+
+    Of a function that a decorator has wrapped the wrapper counts, unless that is a plain one: then what it hands on is
+    what the function within gives. A plain function that is annotated to return an iterator streams what that gives.
+    """
+    for one in (fn, inspect.unwrap(fn)):
+        if inspect.isasyncgenfunction(one):
+            return "async_generator"
+        if inspect.iscoroutinefunction(one):
+            return "async"
+        if inspect.isgeneratorfunction(one):
+            return "generator"
+    given = get_origin(returns) or returns
+    return next((kind for iterator, kind in _ITERATORS.items() if given is iterator), "plain")
 
 
 def type_title(hint: Any) -> str:

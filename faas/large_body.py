@@ -47,7 +47,7 @@ def _arguments(signature: Signature, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or value.keys() - names or {p.name for p in parameters if p.required} - value.keys():
         raise SchemaMismatch("other fields than the signature has", "$")
     given = {p.name: _converted(value[p.name], p.type) for p in parameters if p.name in value}
-    return {p.name: given.get(p.name, p.default) for p in parameters}
+    return {p.name: given[p.name] if p.name in given else p.made_default() for p in parameters}
 
 
 def _converted(value: Any, kind: Any) -> Any:

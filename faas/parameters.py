@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from faas import arrays, hints
 from faas.arrays import Array
 from faas.errors import SettingError
 from faas.spec import Pad
+
+_CONTAINERS = (list, dict, set, bytearray)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class Parameter:
     def is_object(self) -> bool:
         """Whether a JSON object is this parameter's own value."""
         return hints.is_object(self.type)
+
+    def made_default(self) -> Any:
+        """Return the default for one call: a container is a new one, since a handler may change what it is given."""
+        return copy.deepcopy(self.default) if isinstance(self.default, _CONTAINERS) else self.default
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,11 @@ class Signature:
             MalformedBody: not JSON.
             SchemaMismatch: JSON, but not what the signature says; names the field.
         """
+        if (not body or not self.parameters) and not (body.strip() or any(p.required for p in self.parameters)):
+            return {p.name: p.made_default() for p in self.parameters}
         if self._check is not None:
             return self.convert(codec.decode_value(body))
-        bare = self._bare is not None and body.lstrip()[:1] != b"{"
-        if not self.parameters and not body.strip():
-            return {}
+        bare = self._bare is not None and body.lstrip(codec.BEFORE)[:1] != b"{"
         found = codec.decode(body, self._bare if bare else self._body)
         return self._kwargs(found, bare)
 
@@ -134,7 +134,7 @@ class Signature:
             if parameter.name not in bound:
                 if parameter.required:
                     raise TypeError(f"needs {parameter.name!r}")
-                bound[parameter.name] = parameter.default
+                bound[parameter.name] = parameter.made_default()
         return bound
 
     def body_of(self, kwargs: Mapping[str, Any]) -> bytes:
@@ -226,13 +226,24 @@ def _read(fn: Callable[..., Any], reading: Reading, scope: Mapping[str, Any]) ->
             continue
         parameters.append(parameter_of(fn, parameter, hint, reading))
     parameters = [with_example(p, reading, single=len(parameters) == 1) for p in parameters]
-    kind = hints.kind_of(fn)
-    returns = hints.return_type(found.get("return", Any), kind, batched, rows=reading.rows)
+    kind = hints.kind_of(fn, found.get("return"))
+    returns = _returns(fn, found.get("return", Any), kind, reading)
     decoders = BodyDecoders.of(parameters, hints.title(fn))
     signature = Signature(tuple(parameters), returns, kind, batched, context, told, *decoders)
     if reading.pad is not None:
         _check_padding(signature, reading.pad, hints.title(fn))
     return signature
+
+
+def _returns(fn: Callable[..., Any], hint: Any, kind: Kind, reading: Reading) -> Any:
+    """Return the type of one caller's answer, or of one event."""
+    if reading.batched and get_origin(hint) is tuple and Ellipsis not in get_args(hint):
+        given = hints.type_title(hint)
+        raise SettingError(
+            f"{hints.title(fn)}: with batching= it gives one value for each item, and {given} holds as many whatever "
+            "the batch: give a list of tuples"
+        )
+    return hints.return_type(hint, kind, reading.batched, rows=reading.rows)
 
 
 def _told(fn: Callable[..., Any], name: str, hint: Any, *, is_mask: bool) -> str | None:

@@ -1,4 +1,7 @@
+import codecs
+import functools
 import math
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, TypedDict
@@ -50,6 +53,8 @@ def anything(x: Any) -> Any: ...
 def objects(x: list[object]) -> object: ...
 def mapping(x: dict[str, int]) -> Any: ...
 def nothing() -> int: ...
+def easy(n: int = 3, tags: list[str] = []) -> Any: ...  # noqa: B006
+def easier(point: Point | None = None) -> Any: ...
 def deep(path: Path, n: int = 1) -> Any: ...
 def typed(q: Query) -> Any: ...
 def color(c: Color, how: Literal["a", "b"] = "a") -> Any: ...
@@ -72,6 +77,12 @@ def maybe(p: Point | None) -> Any: ...
         (mapping, b'{"k": 3}', {"x": {"k": 3}}),
         (nothing, b"", {}),
         (nothing, b"{}", {}),
+        (easy, b"", {"n": 3, "tags": []}),
+        (easy, b'{"tags": ["a"]}', {"n": 3, "tags": ["a"]}),
+        (easier, b"", {"point": None}),
+        (text, b'\xef\xbb\xbf {"words": "hi"}', {"words": "hi"}),
+        (text, b'\xef\xbb\xbf"hi"', {"words": "hi"}),
+        (listed, b'\xef\xbb\xbf[{"x": 1}]', {"points": [Point(1.0)]}),
         (deep, b'{"path": {"points": [{"x": 1}]}}', {"path": Path([Point(1.0)]), "n": 1}),
         (typed, b'{"text": "a", "points": []}', {"q": {"text": "a", "points": []}}),
         (color, b'{"c": "red"}', {"c": Color.RED, "how": "a"}),
@@ -83,7 +94,59 @@ def maybe(p: Point | None) -> Any: ...
 def test_a_body_becomes_keyword_arguments(fn, body, kwargs):
     made = signature(fn)
     assert made.decode(body) == kwargs
-    assert made.convert(msgspec.json.decode(body or b"{}")) == kwargs
+    if body or not made.parameters:
+        assert made.convert(msgspec.json.decode(body.removeprefix(codecs.BOM_UTF8) or b"{}")) == kwargs
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"n": 1}'])
+def test_a_default_that_may_be_changed_is_each_calls_own(body):
+    made = signature(easy)
+    made.decode(body)["tags"].append("left behind")
+    made.bind((), {})["tags"].append("left behind")
+    assert made.decode(body)["tags"] == made.bind((), {})["tags"] == []
+
+
+def plainly(fn):
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+def awaitably(fn):
+    @functools.wraps(fn)
+    async def wrapper(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+async def asynchronous(x: int) -> int: ...
+def iterator(x: int) -> Iterator[int]: ...
+def generator(x: int) -> Generator[int, None, None]: ...
+def written(x: int) -> "Iterator[int]": ...
+def later(x: int) -> AsyncIterator[int]: ...
+def much_later(x: int) -> AsyncGenerator[int, None]: ...
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind", "returns"),
+    [
+        (plainly(text), "plain", str),
+        (plainly(asynchronous), "async", int),
+        (awaitably(text), "async", str),
+        (iterator, "generator", int),
+        (plainly(iterator), "generator", int),
+        (generator, "generator", int),
+        (written, "generator", int),
+        (later, "async_generator", int),
+        (much_later, "async_generator", int),
+    ],
+)
+def test_what_kind_of_handler_a_function_is(fn, kind, returns):
+    made = signature(fn)
+    assert (made.kind, made.returns) == (kind, returns)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +281,15 @@ class TestRefusedAtImport:
 
             @inference_function(batching=Batching())
             def f(x: int) -> list[int]: ...
+
+    def test_a_batched_answer_of_a_fixed_length(self):
+        with pytest.raises(SettingError, match=r"tuple\[list\[str\], list\[float\]\] .* give a list of tuples"):
+
+            @inference_function(batching=Batching())
+            def f(x: list[str]) -> tuple[list[str], list[float]]: ...
+
+        @inference_function(batching=Batching())
+        def g(x: list[str]) -> tuple[str, ...]: ...
 
     def test_open_parameters(self):
         with pytest.raises(SettingError, match="cannot be a field of a body"):
