@@ -88,7 +88,7 @@ class Invoke:
             try:
                 self._runtime.admit()
                 call = self._call(await self._decode(asked), asked)
-                wants_events = media.EVENTS in headers.get(b"accept", b"")
+                wants_events = media.EVENTS in headers.get(b"accept", b"").lower()
                 self._watches.add(call, scope, receive, None if wants_events else (self._tell, asked, send))
                 if wants_events:
                     status = await self._stream(call, asked, send)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from starlette.types import Send
 
 from faas import codec
+from faas.clock import monotonic
 from faas.messages import Call
 from faas.server import media
 
@@ -18,6 +22,9 @@ HEADERS: Final = [
 ]
 
 _JOIN_BYTES: Final = 64 * 1024
+_COMMENT: Final = b":\n\n"
+QUIET_S: Final = 15.0
+"""How long nothing may be sent before a comment is, as WHATWG HTML, 9.2.7 has it: proxies give up what is quiet."""
 
 
 def event(value: Any) -> bytes:
@@ -44,29 +51,70 @@ async def gather(call: Call) -> bytes:
 
 
 async def pump(
-    send: Send, call: Call, held: bytes, events: AsyncIterator[Any], failed: Callable[[Exception], tuple[int, bytes]]
+    send: Send,
+    call: Call,
+    held: bytes,
+    events: AsyncIterator[Any],
+    failed: Callable[[Exception], tuple[int, bytes]],
+    *,
+    quiet_s: float = QUIET_S,
 ) -> int:
     """Send `held` and then each of `events` as it comes, those that came meanwhile in one write.
 
-    The answer has begun, so an error is told in a last event: `failed` gives its status and its problem+json. Returns
-    the status that the call ended with.
+    Where none comes for `quiet_s` a comment is sent, which readers skip. The answer has begun, so an error is told in a
+    last event: `failed` gives its status and its problem+json. Returns the status that the call ended with.
     """
-    status = 200
+    status, line = 200, _Line(send, quiet_s)
     try:
         if held and not call.backlog:
-            await _write(send, held)
+            await line.write(held)
             held = b""
         async for value in events:
             held += event(value)
             if not call.backlog or len(held) >= _JOIN_BYTES:
-                await _write(send, held)
+                await line.write(held)
                 held = b""
     except Exception as error:
         status, problem = failed(error)
         held += error_event(problem)
-    await _write(send, held, more=False)
+    finally:
+        line.close()
+    await line.write(held, more=False)
     return status
 
 
-async def _write(send: Send, chunk: bytes, *, more: bool = True) -> None:
-    await send({"type": "http.response.body", "body": chunk, "more_body": more})
+class _Line:
+    """The way to the caller, on which a comment goes whenever nothing else did for `quiet_s`; from now on.
+
+    One timer, which looks when the last write was: a stream that is never quiet pays for a clock.
+    """
+
+    def __init__(self, send: Send, quiet_s: float) -> None:
+        self._send = send
+        self._quiet_s = quiet_s
+        self._quiet_since = monotonic()
+        self._comment: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(quiet_s, self._look)
+
+    async def write(self, chunk: bytes, *, more: bool = True) -> None:
+        """Send a piece of the body."""
+        self._quiet_since = math.inf
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": more})
+        self._quiet_since = monotonic()
+
+    def close(self) -> None:
+        """Send no more comments."""
+        self._timer.cancel()
+        if self._comment is not None:
+            self._comment.cancel()
+
+    async def _say_so(self) -> None:
+        with contextlib.suppress(Exception):  # the next event will meet it, too
+            await self.write(_COMMENT)
+
+    def _look(self) -> None:
+        left_s = self._quiet_since + self._quiet_s - monotonic()
+        loop = asyncio.get_running_loop()
+        if left_s <= 0:
+            self._comment = loop.create_task(self._say_so())
+        self._timer = loop.call_later(left_s if 0 < left_s < math.inf else self._quiet_s, self._look)
