@@ -32,6 +32,21 @@ _FLAG_OF_VOLUME = {
 _FIELDS = re.compile(r"must not set the field\(s\): ([^\n]+)")
 _VOLUMES = re.compile(r"([A-Za-z ]+?) support is disabled")
 _TIMEOUT = re.compile(r"expected 0 <= (\d+) <= (\d+): \S*imeoutSeconds")
+_REMEDIES = (  # the first that is found in the status and the message
+    (r"^401", "; the credentials have run out or are of another cluster: log in again"),
+    (r"^403.* is being terminated", "; the namespace is being deleted: wait until it is gone, or choose another"),
+    (r"^403", "; have an operator grant it, docs/knative.md lists the rights that faas needs"),
+    (r'^404 namespaces "[^"]*" not found', "; make it: kubectl create namespace NAME, or choose another"),
+    (
+        r"^404.*(page not found|could not find the requested resource)",
+        "; the cluster does not know such objects: have its operator install Knative Serving, faas doctor looks",
+    ),
+    (
+        r"failed calling webhook",
+        "; see that its pods run: kubectl get pods -n knative-serving, then give the same command again",
+    ),
+    (r"^(502|503|504)", "; give the same command again a little later"),
+)
 
 
 def flags_named(message: str) -> tuple[str, ...]:
@@ -67,11 +82,8 @@ def explain(doing: str, status: int, message: str) -> str:
             f"startup_timeout_s, or have an operator set max-revision-timeout-seconds to {timeout[1]} or more in the "
             "config map config-defaults of knative-serving, and the activator's terminationGracePeriodSeconds with it"
         )
-    remedies = {
-        401: "; the credentials have run out or are of another cluster: log in again",
-        403: "; have an operator grant it, docs/knative.md lists the rights that faas needs",
-    }
-    return f"{doing} was answered {status}: {_plain(message)}{remedies.get(status, '')}"
+    remedy = next((then for pattern, then in _REMEDIES if re.search(pattern, f"{status} {message}")), "")
+    return f"{doing} was answered {status}: {_plain(message)}{remedy}"
 
 
 def _plain(message: str) -> str:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy import names
+from deploy import names, proxy
 from deploy.errors import InvalidName, MissingLibrary, NoCluster
-from deploy.knative import proxy
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _USUAL = "~/.kube/config"
@@ -53,6 +52,8 @@ def connect(
     if configuration.proxy is None:  # one that the kubeconfig names stands, as with kubectl
         configuration.proxy = proxy.choose(configuration.host, environ)
     configuration.no_proxy = None
+    if configuration.proxy is not None:
+        configuration.proxy_headers = proxy.headers(configuration.proxy)  # the library takes the address alone
     return Connection(
         host=configuration.host,
         namespace=namespace or inherited or "default",

@@ -1,10 +1,16 @@
-"""What instances write: the logs of every pod of a service as one stream, of pods that join later too."""
+"""What instances write: the logs of every pod of a service as one stream, of pods that join later too.
 
+A line ends at a line feed and at nothing else: progress bars write carriage returns, and texts have separators of their
+own. Stamps are in UTC here; container runtimes write them in the zone of their node.
+"""
+
+import re
 import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from deploy.errors import ClusterError, Missing, Refused
@@ -17,11 +23,12 @@ from deploy.knative.watching import Changed, Listed, Watch, cut, lines
 _FOREVER_S = 10 * 365 * 86400.0
 _SILENCE_S = 3600.0  # a function may have nothing to say for long
 _PAUSE_S = 1.0
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of one pod; `at` is the container runtime's stamp (RFC 3339)."""
+    """One line of one pod; `at` is the container runtime's stamp (RFC 3339, in UTC), empty where it gave none."""
 
     pod: str
     at: str
@@ -40,7 +47,7 @@ def logs(rest: Rest, namespace: str, name: str, *, tail: int | None = 100, since
         path = PODS.path(namespace, pod["metadata"]["name"], "log")
         with suppress(Missing, Refused):  # gone meanwhile, or its container has not begun
             text = rest.text(path, _query(tail=tail, since_s=since_s))
-            found += [_line(pod["metadata"]["name"], line) for line in text.splitlines() if line]
+            found += [_line(pod["metadata"]["name"], line) for line in text.split("\n") if line]
     return sorted(found, key=lambda line: line.at)
 
 
@@ -152,4 +159,10 @@ def _query(*, tail: int | None = None, since_s: int | None = None, since: str | 
 
 def _line(pod: str, line: str) -> LogLine:
     at, _, text = line.partition(" ")
-    return LogLine(pod, at, text)
+    stamp = _STAMP.fullmatch(at)
+    if stamp is None:  # the kubelet's own words, such as that a log is there no more
+        return LogLine(pod, "", line)
+    second, fraction, zone = stamp.groups(default="")
+    if zone != "Z":
+        second = datetime.fromisoformat(second + zone).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return LogLine(pod, f"{second}{fraction}Z", text)

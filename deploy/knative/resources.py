@@ -51,7 +51,7 @@ QUOTAS = Kind("", "v1", "resourcequotas")
 
 def condition(document: Document, kind: str) -> Document:
     """The condition of type `kind` in a status, an empty mapping where it has none yet."""
-    for found in document.get("status", {}).get("conditions", []):
+    for found in (document.get("status") or {}).get("conditions") or []:
         if found.get("type") == kind:
             return dict(found)
     return {}

@@ -8,12 +8,14 @@ models.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, NoReturn
 from urllib.parse import urlencode
 
 from deploy import errors
 from deploy.knative.connection import Connection
 from deploy.knative.resources import Document
+from deploy.proxy import without_password
 from deploy.refusal import explain
 
 APPLY = "application/apply-patch+yaml"
@@ -26,6 +28,7 @@ _READ_S = 30.0
 _PAGE = 500
 _BUSY = 429  # not begun, so that any method may be sent again; the pauses are ours, a proxy may say an hour
 _UNTYPED = "failed to create typed patch object"  # what breaks the schema in an apply is answered 500
+_NO_WEBHOOK = "failed calling webhook"  # answered 500, too, such as while the webhook's pod starts anew
 _ERRORS: dict[int, type[errors.ApiError]] = {
     400: errors.Refused,
     401: errors.NotAllowed,
@@ -34,6 +37,9 @@ _ERRORS: dict[int, type[errors.ApiError]] = {
     409: errors.Conflict,
     410: errors.Expired,
     422: errors.Refused,
+    502: errors.Unavailable,
+    503: errors.Unavailable,
+    504: errors.Unavailable,
 }
 
 Query = Mapping[str, str | int | bool]
@@ -44,6 +50,7 @@ class Rest:
 
     def __init__(self, connection: Connection) -> None:
         from kubernetes.client.rest import RESTClientObject
+        from urllib3.exceptions import HTTPError
         from urllib3.util import Retry
 
         self.connection = connection
@@ -51,7 +58,13 @@ class Rest:
             total=4, connect=1, read=0, redirect=0, other=0, status=4, backoff_factor=0.3,
             status_forcelist=[_BUSY], allowed_methods=None, raise_on_status=False, respect_retry_after_header=False,
         )  # fmt: skip
-        self._client = RESTClientObject(connection.configuration)
+        if (connection.proxy or "").startswith("socks") and find_spec("socks") is None:
+            raise errors.MissingLibrary(f"{self._where()} needs the package PySocks; install it: pip install PySocks")
+        try:
+            self._client = RESTClientObject(connection.configuration)
+        except HTTPError as unknown:
+            text = f"{self._where()} cannot be used: {unknown}; write the proxy as http://host:port"
+            raise errors.NoCluster(text) from unknown
 
     def close(self) -> None:
         """Close idle connections."""
@@ -173,7 +186,7 @@ class Rest:
 
     def _where(self) -> str:
         through = (
-            "" if self.connection.proxy is None else f" through the proxy {_without_password(self.connection.proxy)}"
+            "" if self.connection.proxy is None else f" through the proxy {without_password(self.connection.proxy)}"
         )
         return f"the API server {self.connection.host}{through}"
 
@@ -190,7 +203,11 @@ def raise_for_status(status: Document, doing: str) -> NoReturn:
     code = int(status.get("code") or 500)
     causes = (status.get("details") or {}).get("causes") or ()
     message = explain(doing, code, str(status.get("message") or status.get("reason") or "no reason given"))
-    kind = errors.Refused if _UNTYPED in message else _ERRORS.get(code, errors.ApiError)
+    kind = _ERRORS.get(code, errors.ApiError)
+    if _UNTYPED in message:
+        kind = errors.Refused
+    elif _NO_WEBHOOK in message:
+        kind = errors.Unavailable
     raise kind(message, status=code, reason=str(status.get("reason") or ""), causes=causes)
 
 
@@ -202,8 +219,3 @@ def _raise(method: str, path: str, code: int, body: bytes) -> NoReturn:
     except ValueError:
         status = {"message": body[:500].decode("utf-8", "replace").strip()}
     raise_for_status({**status, "code": code}, f"{method} {path}")
-
-
-def _without_password(proxy: str) -> str:
-    scheme, _, rest = proxy.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -1,10 +1,10 @@
-"""Trying again where somebody else was faster: a bounded number of times, with a longer pause each time."""
+"""Trying again where somebody else was faster, or nobody there: a bounded number of times, with longer pauses."""
 
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from deploy.errors import Conflict
+from deploy.errors import Conflict, Unavailable
 
 MOST_TRIES = 8  # Knative itself writes a service again and again while it comes up
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
@@ -14,11 +14,14 @@ Wait = Callable[[float], object]
 
 
 def retried(attempt: Callable[[], T], wait: Wait | None = None) -> T:
-    """What `attempt` returns once it meets no conflict; it must read anew each time. Raises the last `Conflict`."""
+    """What `attempt` returns once it meets no conflict and an answer; it must read anew each time.
+
+    Raises the last `Conflict` or `Unavailable`.
+    """
     wait = wait or threading.Event().wait
     for num_try in range(MOST_TRIES - 1):
         try:
             return attempt()
-        except Conflict:
+        except (Conflict, Unavailable):
             wait(min(_LONGEST_PAUSE_S, _PAUSE_S * 2.0**num_try))
     return attempt()

@@ -106,10 +106,7 @@ class Watch:
                 return
             try:
                 for line in lines(response):
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        raise_for_status(event["object"], f"watching {self._path}")
-                    yield event["type"], event["object"]
+                    yield _event(line, self._path)
             finally:
                 with self._lock:
                     self._response = None
@@ -119,6 +116,18 @@ class Watch:
         with self._lock:
             self._response = response
             return not self._stopped.is_set()
+
+
+def _event(line: bytes, path: str) -> tuple[str, Document]:
+    """Its kind and its object; raises what an `ERROR` says, and `Unreachable` for a line that is no whole event."""
+    try:
+        event = json.loads(line)
+        kind, found = str(event["type"]), dict(event["object"])
+    except (ValueError, LookupError, TypeError) as cut_off:
+        raise Unreachable(f"watching {path}: an event broke off after {len(line)} bytes") from cut_off
+    if kind == "ERROR":
+        raise_for_status(found, f"watching {path}")
+    return kind, found
 
 
 def lines(response: Any) -> Iterator[bytes]:

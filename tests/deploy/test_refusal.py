@@ -48,3 +48,21 @@ def test_a_limit_names_the_setting() -> None:
 def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
     assert "docs/knative.md" in explain("GET /x", 403, "forbidden")
     assert "log in again" in explain("GET /x", 401, "Unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "remedy"),
+    [
+        (404, 'namespaces "team" not found', "kubectl create namespace"),
+        (404, "404 page not found", "install Knative Serving"),
+        (404, "the server could not find the requested resource", "install Knative Serving"),
+        (403, "unable to create new content in namespace team because it is being terminated", "is being deleted"),
+        (500, 'Internal error occurred: failed calling webhook "webhook.serving.knative.dev": connection refused',
+         "kubectl get pods -n knative-serving"),
+        (503, "apiserver not ready", "a little later"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_silent_in_a_cluster_is_said_with_what_to_do(status: int, message: str, remedy: str) -> None:
+    text = explain("PATCH /x", status, message)
+    assert text.startswith(f"PATCH /x was answered {status}: {message}; ")
+    assert remedy in text

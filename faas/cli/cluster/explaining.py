@@ -40,5 +40,6 @@ _NEXT: dict[type[errors.DeployError], tuple[str, int]] = {
     errors.Missing: ("faas list --cluster shows the functions that are there", CALL_WAS_WRONG),
     errors.NotAllowed: ("faas doctor looks at the cluster; docs/knative.md lists the rights", WORK_FAILED),
     errors.Conflict: ("give the same command again", WORK_FAILED),
+    errors.Unavailable: ("give the same command again a little later", WORK_FAILED),
     errors.NotOurs: ("choose another name or namespace", CALL_WAS_WRONG),
 }

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from deploy import Scaling, ServiceSpec, SnapshotVolume, Timeouts
-from deploy.errors import ClusterError, Conflict, NotOurs, Refused
+from deploy.errors import ClusterError, Conflict, NotOurs, Refused, Unavailable
 from deploy.knative import Cluster
 from deploy.knative.apply import Overridden, apply
 from deploy.knative.rest import Rest
+from deploy.knative.retrying import MOST_TRIES
 from deploy.manifest import service
 
 from .answers import Answer, stale
@@ -116,6 +117,17 @@ def test_k8_04_a_deletion_that_never_ends_is_said_so(api: ApiServer, rest: Rest)
     rest.delete(PATH, {"propagationPolicy": "Foreground"})
     with pytest.raises(ClusterError, match=r"still being deleted after .*finalizers"):
         apply(rest, document(), deletion_timeout_s=0.3)
+
+
+def test_k8_04_a_webhook_or_a_server_that_is_away_for_a_moment_is_asked_again(api: ApiServer, rest: Rest) -> None:
+    away = Answer(500, 'failed calling webhook "webhook.serving.knative.dev": connect: connection refused')
+    api.do(lambda state: state.faults.append(once(away, Answer(503, "not ready"), verb="patch", resource="services")))
+    assert apply(rest, document(), wait=no_wait).action == "created"
+    api.do(lambda state: state.faults.append(always(away, verb="patch", resource="services")))
+    tries = len(api.called("patch", "services"))
+    with pytest.raises(Unavailable, match="kubectl get pods -n knative-serving"):
+        apply(rest, document(tag="2"), wait=no_wait)
+    assert len(api.called("patch", "services")) == tries + MOST_TRIES
 
 
 def test_kn_02_a_fixed_revision_name_goes_with_the_first_change(api: ApiServer, rest: Rest, cluster: Cluster) -> None:

@@ -2,12 +2,13 @@
 
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from deploy import InvalidName
-from deploy.errors import Expired, Missing, NoCluster, NotAllowed, Unreachable
+from deploy.errors import Expired, Missing, MissingLibrary, NoCluster, NotAllowed, Unreachable
 from deploy.knative import Cluster
 from deploy.knative.connection import connect
 from deploy.knative.rest import Rest
@@ -135,6 +136,31 @@ def test_a_proxy_in_the_kubeconfig_stands_and_its_password_is_not_shown(tmp_path
         version({"KUBECONFIG": path, "NO_PROXY": "*"})
     assert "through the proxy http://127.0.0.1:1" in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+def test_k8_03_a_proxy_that_wants_to_know_who_asks_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        environ = {
+            "KUBECONFIG": write(tmp_path, "http://10.0.0.1:2"),
+            "HTTP_PROXY": f"http://me:p%40ss@127.0.0.1:{proxy.getsockname()[1]}",
+        }
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(version, environ)
+            peer, _ = proxy.accept()
+            with peer:
+                asked = peer.recv(65536).decode().lower()
+                peer.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"gitVersion": "v1"}')
+            assert asking.result() == "v1"
+    assert asked.startswith("get http://10.0.0.1:2/version ")
+    assert "proxy-authorization: basic bwu6cebzcw==" in asked
+
+
+def test_a_proxy_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    environ = {"KUBECONFIG": write(tmp_path, "http://10.0.0.1:2"), "HTTP_PROXY": "ftp://proxy"}
+    with pytest.raises(NoCluster, match="the proxy ftp://proxy cannot be used"):
+        version(environ)
+    with pytest.raises(MissingLibrary, match="needs the package PySocks"):
+        version({**environ, "HTTP_PROXY": "socks5://proxy:1080"})
 
 
 def test_nobody_listening_and_nobody_answering_are_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,38 @@ def test_logs_of_all_pods_by_time(api: ApiServer, cluster: Cluster) -> None:
     assert texts(cluster.logs("hello", tail=1)) == [(SECOND, "loading hello-00002"), (FIRST, "one more")]
 
 
+def test_a_line_ends_at_a_line_feed_alone(api: ApiServer, cluster: Cluster) -> None:
+    """Progress bars return the carriage, and texts may have separators that Python splits lines at."""
+    deployed(cluster, "1")
+    bar = "10%\r 50%\r100%\u2028done"
+    say(api, FIRST, bar)
+    assert texts(cluster.logs("hello", tail=1)) == [(FIRST, bar)]
+    lines = cluster.follow_logs("hello", tail=1, timeout_s=30)
+    assert next(lines).text == bar
+    lines.close()
+
+
+def test_stamps_are_in_utc_whatever_the_zone_of_the_node(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    told = ["2026-08-01T12:30:00.000000002+02:00 late", "2026-08-01T09:00:00.000000001Z early", "rpc error: no log"]
+    api.do(lambda state: state.logs.update({FIRST: told}))
+    assert cluster.logs("hello") == [
+        LogLine(FIRST, "", "rpc error: no log"),
+        LogLine(FIRST, "2026-08-01T09:00:00.000000001Z", "early"),
+        LogLine(FIRST, "2026-08-01T10:30:00.000000002Z", "late"),
+    ]
+
+
+def test_what_the_kubelet_says_for_itself_stops_no_log(api: ApiServer, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    api.do(lambda state: state.logs[FIRST].append("unable to retrieve container logs"))
+    lines = cluster.follow_logs("hello", timeout_s=30)
+    assert next(lines).text == "loading hello-00001"
+    say(api, FIRST, "two")
+    assert next(lines).text == "two"
+    lines.close()
+
+
 def test_a_pod_that_has_not_begun_has_no_log_yet(api: ApiServer, cluster: Cluster) -> None:
     api.controller.behaviours["ghcr.io/acme/hello:1"] = "no image"
     cluster.apply(document())

@@ -2,12 +2,14 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from deploy.errors import Missing, NotAllowed, NotReady, Unreachable
 from deploy.knative import Cluster
+from deploy.knative import watching as watching_module
 from deploy.knative.rest import Rest
 from deploy.knative.watching import Changed, Listed, Watch
 
@@ -77,6 +79,22 @@ def test_k8_02_a_410_means_a_new_list_and_its_version(api: ApiServer, rest: Rest
     versions = [call.query["resourceVersion"] for call in api.called("watch", "pods")]
     assert all(version.isdigit() for version in versions)
     assert int(versions[-1]) > int(versions[0])
+
+
+def test_k8_02_an_event_that_breaks_off_in_the_middle_means_a_new_list(
+    api: ApiServer, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken = watching_module.lines, [b'{"type": "MODIFIED", "object": {"meta', b'"a proxy\'s page"']
+
+    def lines(response: Any) -> Iterator[bytes]:
+        return iter([broken.pop()]) if broken else whole(response)
+
+    monkeypatch.setattr(watching_module, "lines", lines)
+    watch, events = watching(rest)
+    assert [names(next(events)) for _ in range(3)] == [[], [], []]
+    api.do(lambda state: state.store.put("pods", pod("one")))
+    assert next(events).object["metadata"]["name"] == "one"
+    watch.stop()
 
 
 def test_history_that_is_gone_is_no_loss(api: ApiServer, rest: Rest) -> None:

@@ -6,9 +6,10 @@
 after a host confines the entry to that port. Names are not resolved: a range covers hosts that are given as addresses.
 """
 
+import base64
 import ipaddress
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -20,6 +21,21 @@ def choose(url: str, environ: Mapping[str, str]) -> str | None:
     if not proxy or bypasses(url, _variable(environ, "no_proxy")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def without_password(proxy: str) -> str:
+    """A proxy's address as it may be shown."""
+    scheme, _, rest = proxy.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def headers(proxy: str) -> dict[str, str]:
+    """What a proxy is told of who asks: the user and the password that stand in its address, if any do."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    told = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Proxy-Authorization": f"Basic {base64.b64encode(told.encode()).decode()}"}
 
 
 def bypasses(url: str, no_proxy: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.knative.proxy import bypasses, choose
+from deploy.proxy import bypasses, choose, headers, without_password
 
 PROXY = "http://proxy:3128"
 
@@ -53,3 +53,10 @@ def test_k8_03_the_scheme_chooses_the_variable_and_lower_case_wins() -> None:
     assert choose("https://a", {"https_proxy": "http://lower:1", "HTTPS_PROXY": PROXY}) == "http://lower:1"
     assert choose("https://a", {"HTTPS_PROXY": "proxy:3128"}) == PROXY
     assert choose("https://a", {"HTTPS_PROXY": PROXY, "NO_PROXY": "a", "no_proxy": "b"}) == PROXY
+
+
+def test_k8_03_a_proxy_is_told_the_user_in_its_address() -> None:
+    assert headers("http://proxy:3128") == {}
+    assert headers("http://me:p%40ss@proxy:3128") == {"Proxy-Authorization": "Basic bWU6cEBzcw=="}
+    assert headers("http://me@proxy:3128") == {"Proxy-Authorization": "Basic bWU6"}
+    assert without_password("http://me:p%40ss@proxy:3128") == PROXY
