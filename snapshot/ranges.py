@@ -8,8 +8,10 @@ import functools
 import http.client
 import re
 import ssl
-from collections.abc import Generator
-from urllib.parse import urlsplit
+from base64 import b64encode
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
 
 # Small enough to be still in the processor's cache when it is digested and written.
 PIECE_BYTES = 256 << 10
@@ -37,10 +39,18 @@ class Refused(Exception):
 
 
 class RangeReader:
-    """One connection, kept open from range to range. For one thread."""
+    """One connection, kept open from range to range. For one thread. `proxy_of` says which proxy an address wants."""
 
-    def __init__(self, *, ca_bundle: str | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        ca_bundle: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        proxy_of: Callable[[str], str | None] = lambda url: None,
+    ) -> None:
         self._ca_bundle = ca_bundle
+        self._proxy_of = proxy_of
+        self._proxy: _Proxy | None = None
         self._timeout_s = timeout_s
         self._connection: http.client.HTTPConnection | None = None
         self._host = ""
@@ -80,9 +90,12 @@ class RangeReader:
         if self._host != parts.netloc:
             self.close()
         if self._connection is None:
-            self._connection, self._host = self._connect(parts.scheme, parts.netloc), parts.netloc
+            self._connection, self._host = self._connect(url, parts), parts.netloc
         headers = {"Range": f"bytes={begin}-{end - 1}", "Accept-Encoding": "identity"}
-        self._connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
+        target = f"{parts.path}?{parts.query}"
+        if self._proxy is not None and parts.scheme == "http":  # it is asked for the whole address, and passes it on
+            target, headers = url, headers | self._proxy.headers
+        self._connection.request("GET", target, headers=headers)
         response = self._connection.getresponse()
         if response.status in (200, 206):
             return response
@@ -92,10 +105,16 @@ class RangeReader:
             raise Interrupted(f"status {response.status} ({code})")
         raise Refused(response.status, code, _found(_MESSAGE, body) or response.reason)
 
-    def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
-        if scheme == "https":
-            return http.client.HTTPSConnection(netloc, timeout=self._timeout_s, context=_trust(self._ca_bundle))
-        return http.client.HTTPConnection(netloc, timeout=self._timeout_s)
+    def _connect(self, url: str, parts: SplitResult) -> http.client.HTTPConnection:
+        proxy = self._proxy_of(url)
+        self._proxy = None if proxy is None else _Proxy.parse(proxy)
+        host = parts.netloc if self._proxy is None else self._proxy.host
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, timeout=self._timeout_s)
+        connection = http.client.HTTPSConnection(host, timeout=self._timeout_s, context=_trust(self._ca_bundle))
+        if self._proxy is not None:
+            connection.set_tunnel(parts.netloc, headers=self._proxy.headers)
+        return connection
 
     def _skip(self, response: http.client.HTTPResponse, num_bytes: int) -> None:
         while num_bytes:
@@ -103,6 +122,21 @@ class RangeReader:
             if not skipped:
                 raise Interrupted("the answer ended before the range")
             num_bytes -= skipped
+
+
+@dataclass(frozen=True)
+class _Proxy:
+    """host: with its port; headers: what it is to be told, where its address has a user."""
+
+    host: str
+    headers: dict[str, str]
+
+    @classmethod
+    def parse(cls, address: str) -> "_Proxy":
+        parts = urlsplit(address if "//" in address else f"//{address}")
+        user, _, host = parts.netloc.rpartition("@")
+        told = {"Proxy-Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if user else {}
+        return cls(host if parts.port else f"{host}:80", told)
 
 
 @functools.cache

@@ -1,56 +1,33 @@
 """One bucket by boto3: small objects, uploads, lists, and signed addresses for whoever reads the bytes.
 
-boto3 brings credentials from all the places where they may be, retries, and signing. Its import takes longer than
-many a thaw: only what has a store in S3 imports this.
+Its import takes longer than many a thaw: only what has a store in S3 imports this.
 """
 
 import contextlib
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-import boto3
-import botocore.session
 from boto3.exceptions import S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
-from botocore.httpsession import get_cert_path
+from botocore.utils import get_environ_proxies
 
 from snapshot import s3_errors
 from snapshot.errors import SnapshotError
-from snapshot.s3_address import address_of, check_endpoint, is_aws
+from snapshot.s3_address import address_of
+from snapshot.s3_connection import NUM_STREAMS, Connection, S3Options, connect
+
+__all__ = ["S3Client", "S3Options"]
 
 T = TypeVar("T")
 
-_REGION = "us-east-1"
 _SIGNED_FOR_S = 3600
 _SIGN_AGAIN_AFTER_S = 900
 _MAX_DELETED = 1000
 _PART_BYTES = 16 << 20
-_NUM_STREAMS = 4
-
-
-@dataclass(frozen=True)
-class S3Options:
-    """How to reach S3. What is None is as boto3 finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION, files)."""
-
-    endpoint_url: str | None = None
-    region: str | None = None
-    num_attempts: int = 4
-
-
-@dataclass(frozen=True, eq=False)
-class _Connection:
-    """A client with the credentials it was made with, and what it signed: key -> (URL, when)."""
-
-    client: Any
-    ca_bundle: str | None
-    signed: dict[str, tuple[str, float]] = field(default_factory=dict)
 
 
 class S3Client:
@@ -64,7 +41,8 @@ class S3Client:
         self.bucket = bucket
         self._options = options or S3Options()
         self._lock = threading.Lock()
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
+        self._region: str | None = None  # where the bucket turned out to be
 
     @property
     def endpoint(self) -> str:
@@ -75,6 +53,11 @@ class S3Client:
     def ca_bundle(self) -> str | None:
         """The file of certificates that the server's is checked by."""
         return self._connected().ca_bundle
+
+    def proxy_of(self, url: str) -> str | None:
+        """The proxy by which a signed address is asked, as the environment says (HTTPS_PROXY, NO_PROXY); or none."""
+        proxy = get_environ_proxies(url).get(url.partition(":")[0])
+        return str(proxy) if proxy else None
 
     def address(self, key: str = "") -> str:
         """What messages call a key."""
@@ -120,7 +103,7 @@ class S3Client:
     def upload(self, key: str, path: Path, told: Callable[[int], None]) -> None:
         """Write a file, in parallel parts where it is large; `told` hears of bytes as they go, from any thread."""
         config = TransferConfig(
-            multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=_NUM_STREAMS
+            multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=NUM_STREAMS
         )
         self._call(key, lambda client: client.upload_file(str(path), self.bucket, key, Callback=told, Config=config))
 
@@ -147,7 +130,7 @@ class S3Client:
     def download(self, key: str, path: Path) -> None:
         """Read an object into a file, in parallel parts where it is large."""
         config = TransferConfig(
-            multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=_NUM_STREAMS
+            multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=NUM_STREAMS
         )
         self._call(key, lambda client: client.download_file(self.bucket, key, str(path), Config=config))
 
@@ -155,15 +138,25 @@ class S3Client:
         """Remove objects; what is not there is as good as removed."""
         for begin in range(0, len(keys), _MAX_DELETED):
             some = keys[begin : begin + _MAX_DELETED]
-            wanted = {"Objects": [{"Key": key} for key in some], "Quiet": True}
-            answer = self._call(some[0], lambda client: client.delete_objects(Bucket=self.bucket, Delete=wanted))  # noqa: B023
-            for one in answer.get("Errors", ()):
+            for one in self._call(some[0], lambda client: self._delete_together(client, some)):  # noqa: B023
                 where = self.address(one.get("Key", ""))
                 raise s3_errors.refused(one.get("Code", ""), one.get("Message", ""), where, self.endpoint)
 
+    def _delete_together(self, client: Any, keys: Sequence[str]) -> list[dict[str, str]]:
+        """Remove objects in one request, or one by one where the server has no such request; return what failed."""
+        wanted = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        try:
+            return list(client.delete_objects(Bucket=self.bucket, Delete=wanted).get("Errors", ()))
+        except ClientError as error:
+            if not s3_errors.is_unknown_request(s3_errors.code_of(error)):
+                raise
+        for key in keys:
+            client.delete_object(Bucket=self.bucket, Key=key)
+        return []
+
     def signed(self, key: str) -> str:
         """An address at which the object can be read for a while, any range of it, without more credentials."""
-        connection = self._connected()
+        connection = self._at_region(self._connected())
         url, signed_at = connection.signed.get(key, ("", -_SIGN_AGAIN_AFTER_S))
         if time.monotonic() - signed_at >= _SIGN_AGAIN_AFTER_S or not url:
             parameters = {"Bucket": self.bucket, "Key": key}
@@ -222,11 +215,20 @@ class S3Client:
         endpoint = connection.client.meta.endpoint_url if connection else self._options.endpoint_url or "S3"
         return s3_errors.translated(error, self.address(key), endpoint)
 
-    def _connected(self) -> _Connection:
+    def _at_region(self, connection: Connection) -> Connection:
+        """A connection to the bucket's own region, which boto3 finds where it asks elsewhere, but signs nothing for."""
+        if connection.bucket_region == connection.region:
+            return connection
+        with self._lock:
+            if self._connection is connection:
+                self._region, self._connection = connection.bucket_region, None
+        return self._connected()
+
+    def _connected(self) -> Connection:
         with self._lock:
             if self._connection is None:
                 try:
-                    self._connection = _connect(self.bucket, self._options)
+                    self._connection = connect(self.bucket, self._options, self._region)
                 except (BotoCoreError, ValueError) as error:
                     endpoint = self._options.endpoint_url or "S3"
                     raise s3_errors.translated(error, self.address(), endpoint) from error
@@ -237,43 +239,3 @@ def _cause(error: Exception) -> Exception:
     """What made an upload fail, which boto3 tells in words alone."""
     context = error.__context__
     return context if isinstance(error, S3UploadFailedError) and isinstance(context, Exception) else error
-
-
-@functools.cache
-def _models() -> Any:
-    """boto3's descriptions of services, which are long to read and never change: read once for all sessions."""
-    return botocore.session.Session().get_component("data_loader")
-
-
-def _connect(bucket: str, options: S3Options) -> _Connection:
-    if options.endpoint_url is not None:
-        check_endpoint(options.endpoint_url, bucket)
-    # A session of its own, whose credentials are those of now; handed to the client whole, so that boto3 renews them.
-    core = botocore.session.Session()
-    core.register_component("data_loader", _models())
-    session = boto3.session.Session(botocore_session=core)
-
-    def client(style: Literal["path", "auto"]) -> Any:
-        config = Config(
-            s3={"addressing_style": style},
-            signature_version="s3v4",
-            connect_timeout=5,
-            read_timeout=60,
-            retries={"mode": "standard", "total_max_attempts": options.num_attempts},
-            max_pool_connections=4 * _NUM_STREAMS,
-            # Not every server of S3's protocol knows the checksums that boto3 would add; ours are in the manifest.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-        )
-        region = options.region or session.region_name or _REGION
-        return session.client("s3", endpoint_url=options.endpoint_url, region_name=region, config=config)
-
-    # By path: other servers than Amazon's seldom have a host for each bucket, and a bucket with dots has none that a
-    # certificate is valid for.
-    made = client("path")
-    endpoint = str(made.meta.endpoint_url)
-    if not is_aws(endpoint):
-        check_endpoint(endpoint, bucket)
-    elif "." not in bucket:
-        made = client("auto")
-    return _Connection(made, core.get_config_variable("ca_bundle") or get_cert_path(True))

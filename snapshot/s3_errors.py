@@ -22,6 +22,7 @@ _STALE = {"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefresh
 _WRONG_KEYS = _STALE | {"SignatureDoesNotMatch", "AuthorizationHeaderMalformed", "InvalidSecurity"}
 _DENIED = {"AccessDenied", "Forbidden", "403", "401", "AllAccessDisabled", "AccountProblem"}
 _MISSING = {"NoSuchKey", "404", "NotFound"}
+_UNKNOWN_REQUEST = {"MissingContentMD5", "NotImplemented", "MethodNotAllowed", "501", "405"}
 _BUSY = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling", "500", "502", "503", "504"}
 _NO_KEYS = (
     boto.NoCredentialsError,
@@ -39,7 +40,8 @@ def code_of(error: Exception) -> str:
     if not isinstance(error, boto.ClientError):
         return ""
     answer: Any = error.response.get("Error", {})
-    return str(answer.get("Code", ""))
+    # A gateway's own page has no code in it.
+    return str(answer.get("Code") or error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
 
 
 def is_stale(code: str) -> bool:
@@ -50,6 +52,11 @@ def is_stale(code: str) -> bool:
 def is_missing(code: str) -> bool:
     """Whether there is no such key."""
     return code in _MISSING
+
+
+def is_unknown_request(code: str) -> bool:
+    """Whether the server does not have that kind of request, or not as boto3 makes it."""
+    return code in _UNKNOWN_REQUEST
 
 
 def translated(error: Exception, address: str, endpoint: str) -> SnapshotError:
@@ -78,7 +85,11 @@ def refused(code: str, message: str, address: str, endpoint: str) -> SnapshotErr
     if code in _WRONG_KEYS:
         return CredentialsError(address, f"the credentials are wrong ({said}); {_GIVE_KEYS}")
     if code in _DENIED:
-        return AccessDeniedError(address, f"these credentials do not allow it ({said}); ask for the permission")
+        return AccessDeniedError(
+            address,
+            f"these credentials do not allow it ({said}), which S3 also says of what is not there where they may not "
+            "list; ask for the permission",
+        )
     if code in _BUSY:
         return UnreachableError(address, f"{endpoint} fails ({said}), each time it was tried; try again later")
     if code in _MISSING:

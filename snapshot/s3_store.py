@@ -20,6 +20,7 @@ from snapshot import s3_errors
 from snapshot.arrivals import Progress
 from snapshot.blobs import BLOBS
 from snapshot.errors import (
+    AccessDeniedError,
     DamagedError,
     DigestMismatchError,
     SnapshotError,
@@ -171,7 +172,11 @@ class S3Store:
 
     def _send(self, folder: Path, record: FileRecord | Shard, sent: "_Sent") -> None:
         key = self.address.key(BLOBS, record.digest)
-        if self._client.size(key) == record.num_bytes:
+        try:
+            size_there = self._client.size(key)
+        except AccessDeniedError:  # also what is answered of a missing key to whoever may not list the bucket
+            size_there = None
+        if size_there == record.num_bytes:
             sent.add(record.num_bytes)
             return
         path = folder / record.file
@@ -246,7 +251,7 @@ class _Blobs:
         return s3_errors.refused(refused.code, refused.message, self.address(digest), self._client.endpoint)
 
     def reader(self) -> RangeReader:
-        return RangeReader(ca_bundle=self._client.ca_bundle)
+        return RangeReader(ca_bundle=self._client.ca_bundle, proxy_of=self._client.proxy_of)
 
 
 class _Sent:
