@@ -1,9 +1,10 @@
 """How registries are reached: by which addresses, with whose trust and as whom."""
 
 import functools
+import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from deploy.image.reference import api_host, is_loopback
 class Connection:
     """How to reach registries: those in `plain_http` without TLS, as those on this machine are anyway.
 
-    `ca_file` holds certificates (PEM) to trust besides the usual ones.
+    `ca_file` holds certificates (PEM) to trust besides the usual ones. `environment` says which proxies there are.
     """
 
     plain_http: frozenset[str] = frozenset()
     ca_file: Path | None = None
     keychain: Keychain = field(default_factory=Keychain)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sleep: Callable[[float], None] = time.sleep
 
     def endpoint(self, registry: str) -> str:

@@ -17,10 +17,12 @@ from typing import Any
 
 import httpx
 
+from deploy import proxy
 from deploy.image import challenge as challenges
 from deploy.image.connection import Connection
 from deploy.image.errors import Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
 from deploy.image.reference import is_loopback
+from deploy.image.ways import Ways
 
 NUM_ATTEMPTS = 5
 
@@ -57,11 +59,12 @@ class Transport:
         self.endpoint = httpx.URL(connection.endpoint(registry))
         self._connection = connection
         # A proxy of the environment is no way to this machine.
+        self._environment = {} if is_loopback(registry) else connection.environment
         self._client = httpx.Client(
-            verify=connection.certificates(),
+            transport=Ways(connection.certificates(), self._environment),
             timeout=_TIMEOUT,
             follow_redirects=True,
-            trust_env=not is_loopback(registry),
+            trust_env=False,
             headers={"User-Agent": "faas", "Accept-Encoding": "identity"},
         )
         self._lock = threading.Lock()
@@ -117,6 +120,9 @@ class Transport:
         why = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, ssl.SSLError) or "CERTIFICATE" in why.upper():
             remedy = "give the certificate of its authority (--ca-file)"
+        elif (way := proxy.choose(call.url, self._environment)) is not None:
+            why += f" (through the proxy {proxy.without_password(way)})"
+            remedy = f"where it needs no proxy, add {self.endpoint.host} to NO_PROXY"
         elif "SSL" in why.upper():
             remedy = f"if it speaks plain HTTP, say so (--insecure {self.registry})"
         else:
@@ -232,7 +238,10 @@ class Transport:
         if status in (401, 403):
             return Denied(where, what, self._how_to_log_in("authorization" in response.request.headers), status=status)
         if status == 404:
-            return NotInRegistry(where, what, "correct the name, or push it there", status=status)
+            remedy = "correct the name, or push it there"
+            if call.method not in ("GET", "HEAD"):
+                remedy = "make the repository there first: this registry makes none by itself"
+            return NotInRegistry(where, what, remedy, status=status)
         if status == 429 or status >= 500:
             later_s = retry_after_s(response.headers.get("retry-after"), time.time())
             return Faulty(where, what, "try again later, or ask who runs it", status=status, retry_after_s=later_s)

@@ -52,6 +52,7 @@ _ENV: Final = {
     "PYTHONSAFEPATH": "1",
     "PYTHONUNBUFFERED": "1",
     "HOME": "/tmp",
+    "USER": "faas",  # no list of users has our number, and libraries that ask who they are fail by that: torch does
     "FAAS_HOME": "/tmp/faas",  # what a read-only root file system has to write on
 }
 # A number, as Kubernetes cannot tell of a name that it is not root.

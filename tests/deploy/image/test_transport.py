@@ -1,20 +1,24 @@
 """What one request to a registry does, against a server whose answers the tests write."""
 
 import json
+import ssl
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import parse_qs
 
+import httpx
 import pytest
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from deploy.image import upload
 from deploy.image.auth import Keychain
 from deploy.image.connection import Connection
 from deploy.image.errors import Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
 from deploy.image.reference import Reference
 from deploy.image.registry import Registries, Repository
 from deploy.image.transport import retry_after_s
+from deploy.image.ways import Ways
 from tests.served import Seen, Served, serving
 
 DIGEST = "sha256:" + "0" * 64
@@ -128,6 +132,37 @@ def test_without_credentials_it_is_said_how_to_log_in(connect: Connect) -> None:
     client = connect(lambda seen: Response(status_code=401, headers={"WWW-Authenticate": "Basic"}))
     with pytest.raises(Denied, match="docker login"):
         client.repository.size_of(DIGEST)
+
+
+def test_a_repository_that_a_registry_does_not_make_by_itself_is_said_so(connect: Connect) -> None:
+    client = connect(lambda seen: JSONResponse({"errors": [{"code": "NAME_UNKNOWN"}]}, 404))
+    with pytest.raises(NotInRegistry, match="NAME_UNKNOWN; make the repository there first"):
+        upload.upload(client.repository, upload.Blob(_descriptor(b"abc"), b"abc"))
+    with pytest.raises(NotInRegistry, match="NAME_UNKNOWN; correct the name, or push it there"):
+        client.repository.manifest("v1")
+
+
+def test_k8_03_no_proxy_is_read_for_registries_as_it_is_for_clusters(connect: Connect) -> None:
+    server = connect(lambda seen: Response(b"abc")).server
+    dead = {"HTTP_PROXY": "http://127.0.0.1:1"}
+    for environment in ({}, {**dead, "NO_PROXY": "10.0.0.0/8,127.0.0.0/8"}, {"HTTP_PROXY": server.url}):
+        with httpx.Client(transport=Ways(ssl.create_default_context(), environment)) as client:
+            assert client.get(server.url).content == b"abc"
+    for environment, error in ((dead, httpx.ConnectError), ({"HTTP_PROXY": "ftp://x"}, httpx.ProxyError)):
+        client = httpx.Client(transport=Ways(ssl.create_default_context(), environment))
+        with client, pytest.raises(error):
+            client.get(server.url)
+
+
+def test_k8_03_a_proxy_that_stands_in_between_is_named(tmp_path: Path) -> None:
+    environment = {"HTTP_PROXY": "http://me:secret@127.0.0.1:1"}
+    connection = Connection(
+        keychain=Keychain({}), environment=environment, plain_http=frozenset(["10.0.0.1:5000"]), sleep=lambda s: None
+    )
+    said = r"through the proxy http://127\.0\.0\.1:1\).*add 10\.0\.0\.1 to"
+    with Registries(connection) as registries, pytest.raises(NoAnswer, match=said) as caught:
+        registries.repository(Reference.parse("10.0.0.1:5000/app")).manifest("v1")
+    assert "secret" not in str(caught.value)
 
 
 class TokenServer:
