@@ -8,21 +8,17 @@ the paths of its files taken out, so that equal code gives equal bytes.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 import marshal
 import pickle
 import sys
-import typing
 from collections.abc import Callable, Iterable, Mapping
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import cloudpickle
-import msgspec
-from cloudpickle import cloudpickle as internals
 
-from faas.bundle import classes, rebuilt
+from faas.bundle import classes, rebuilt, reducers
 from faas.bundle import names as names_of
 from faas.bundle.errors import Unbundleable
 from faas.bundle.rebuilt import MAIN
@@ -35,21 +31,12 @@ MAX_VALUE_BYTES: Final = 8 << 20
 _MADE_BY_PYTHON: Final = 1 << 9
 """Py_TPFLAGS_HEAPTYPE, of classes that are made while a program runs."""
 _SETTINGS: Final = tuple(FunctionSpec.__dataclass_fields__)
-_STRUCT_FIELD: Final = type(msgspec.field())
-_LRU_CACHE: Final = type(functools.lru_cache(lambda: None))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Set:
-    """Stands for a set, whose order is another in each process."""
-
-    content: set[Any] | frozenset[Any]
 
 
 class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """Pickles, and afterwards holds what it met.
 
-    codes: the code that goes by value
+    codes: the code that goes by value, with the package that its relative imports start from
     modules: the names of the modules that what is pickled comes from
     made: the names of modules that are to be made for code that goes by value
 
@@ -58,12 +45,12 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
 
     def __init__(self, file: io.BytesIO, has_file: Callable[[str], bool]) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self.codes: list[CodeType] = []
+        self.codes: list[tuple[CodeType, str]] = []
         self.modules: set[str] = set()
         self.made: dict[str, None] = {}
         self._files: dict[str, str] = {}
         self._namespaces: dict[int, str] = {}
-        self._sets: dict[int, _Set] = {}
+        self._sets: dict[int, reducers.Set] = {}
         self._has_file = has_file
 
     @property
@@ -71,11 +58,11 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         """The files that code was compiled from: as Python named them -> as they are named in the bundle."""
         return self._files
 
-    def persistent_id(self, one: Any) -> _Set | None:
+    def persistent_id(self, one: Any) -> reducers.Set | None:
         """Called by pickle for every object: refuse what is too large, note where it comes from, put sets in order."""
         kind = type(one)
         if kind is set or kind is frozenset:
-            return self._sets.setdefault(id(one), _Set(one))
+            return self._sets.setdefault(id(one), reducers.Set(one))
         self.modules.add(str(kind.__module__))
         if isinstance(one, type | FunctionType):
             self.modules.add(str(one.__module__))
@@ -89,23 +76,25 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         if isinstance(one, Function):
             return self._function_of_ours(one)
         if isinstance(one, FunctionType):
-            return NotImplemented if self._goes_by_name(one) else self._function(one)
-        if isinstance(one, type) and one.__flags__ & _MADE_BY_PYTHON and not self._goes_by_name(one):
+            if self.goes_by_name(one):
+                return NotImplemented
+            return reducers.single_dispatch(one) if reducers.is_single_dispatch(one) else self._function(one)
+        if isinstance(one, type) and one.__flags__ & _MADE_BY_PYTHON and not self.goes_by_name(one):
             return self._class(one)
         if isinstance(one, ModuleType) and not self._has_file(one.__name__):
             return self._module(one)
-        reduce = _REDUCERS.get(type(one))
-        if reduce is not None:
-            return reduce(self, one)
+        if type(one) in reducers.REDUCERS:
+            return reducers.REDUCERS[type(one)](self, one)
         if type(one).__module__ == "dataclasses":  # marks that are known by their identity alone
             for name, value in vars(dataclasses).items():
                 if value is one:
                     return getattr, (dataclasses, name)
         return super().reducer_override(one)
 
-    def _goes_by_name(self, one: Any) -> bool:
-        """Tell whether a function or class is what its module has under its name, and the module has a file."""
-        module, name = getattr(one, "__module__", None), getattr(one, "__qualname__", "")
+    def goes_by_name(self, one: Any) -> bool:
+        """Tell whether a function, a class or the like is what its module, which has a file, has under its name."""
+        module = getattr(one, "__module__", None)
+        name = str(getattr(one, "__qualname__", None) or getattr(one, "__name__", ""))
         if not isinstance(module, str) or not self._has_file(module):
             return False
         found: Any = sys.modules.get(module)
@@ -124,8 +113,10 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
 
     def _function(self, function: FunctionType) -> Any:
         code = function.__code__
-        self.codes.append(code)
+        package = str(function.__globals__.get("__package__") or "")  # of a script that is run by -m
+        self.codes.append((code, package))
         names = [*names_of.global_names(code), *names_of.annotated_names(function.__annotations__)]
+        names += ["__package__"] if package else []
         module = self._module_of(function)
         self.modules.add(module)
         self._place(code.co_filename, module)
@@ -218,44 +209,3 @@ def _size(one: Any) -> int:
     if torch is not None and isinstance(one, torch.Tensor):
         return int(one.untyped_storage().nbytes())
     return 0
-
-
-def _reduce_cell(pickler: ByValue, one: CellType) -> Any:
-    try:
-        content = (one.cell_contents,)
-    except ValueError:  # a variable that is not bound yet
-        return rebuilt.cell, ()
-    return rebuilt.cell, (), content, None, None, rebuilt.set_cell
-
-
-def _reduce_type_variable(pickler: ByValue, one: Any) -> Any:
-    maker, args = internals._typevar_reduce(one)
-    return maker, classes.untracked(one, args) if maker is internals._make_typevar else args
-
-
-def _reduce_lru_cache(pickler: ByValue, one: Any) -> Any:
-    if pickler._goes_by_name(one):
-        return str(one.__qualname__)
-    return rebuilt.lru_cache, (one.__wrapped__, one.cache_parameters())
-
-
-def _reduce_set(pickler: ByValue, one: _Set) -> Any:
-    return type(one.content), (sorted(one.content, key=lambda held: f"{type(held).__name__} {held!r}"),)
-
-
-def _refuse_file(pickler: ByValue, one: Any) -> Any:
-    raise TypeError(f"is an open file ({getattr(one, 'name', '')})")
-
-
-_REDUCERS: Final[Mapping[type, Callable[[ByValue, Any], Any]]] = {
-    CellType: _reduce_cell,
-    CodeType: lambda pickler, one: (rebuilt.code, (pickler.marshalled(one),)),
-    functools.cached_property: lambda pickler, one: (rebuilt.cached_property, (one.func, one.attrname, one.__doc__)),
-    _LRU_CACHE: _reduce_lru_cache,
-    _Set: _reduce_set,
-    _STRUCT_FIELD: lambda pickler, one: (rebuilt.struct_field, (one.default, one.default_factory, one.name)),
-    typing.TypeVar: _reduce_type_variable,
-    **dict.fromkeys(
-        (io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO), _refuse_file
-    ),
-}

@@ -74,6 +74,8 @@ def _keys(kind: Any) -> dict[str, Any]:
     """Return the annotations of a TypedDict with optional keys marked as such."""
     found = {}
     for key, annotation in kind.__annotations__.items():
+        if isinstance(annotation, typing.ForwardRef):  # as text again: it would be looked for in the module of here
+            annotation = annotation.__forward_arg__
         is_marked = typing.get_origin(annotation) in (typing.Required, typing.NotRequired)
         optional = key in kind.__optional_keys__ and not is_marked
         found[key] = typing.NotRequired[annotation] if optional else annotation

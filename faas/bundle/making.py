@@ -18,7 +18,7 @@ import msgspec
 from packaging.requirements import Requirement
 
 from faas import modules
-from faas.bundle import blame, included, reading, sources, verifying
+from faas.bundle import blame, editable, included, reading, sources, verifying
 from faas.bundle.errors import BadBundle, Unbundleable
 from faas.bundle.manifest import CODE, MANIFEST, PAYLOAD, PREPARATION, SNAPSHOT, Bundle, File
 from faas.bundle.reached import Reached, Walk
@@ -160,20 +160,20 @@ class _Making:
                 f"what {self.function.name} holds comes to {len(content) / 1e6:.1f} MB", "make large things in setup()"
             )
         self.files[PAYLOAD] = content
-        self.referred = set(pickler.modules)
+        self.referred = set(pickler.modules) - set(self.reached.local)
         self.made = tuple(pickler.made)
         self.files |= {f"{CODE}/{path}": text for path, text in sources.of(pickler.files).items()}
 
     def _follow(self, pickler: Any) -> None:
-        for code in pickler.codes:
-            self.walk.add_code(code)
+        for code, package in pickler.codes:
+            self.walk.add_code(code, package)
         self.walk.add(sorted(pickler.modules))
 
     def include(self, patterns: Iterable[str]) -> None:
         """Take along the files that the user asks for. Raises Unbundleable."""
         for pattern in patterns:
-            found = included.matching(self.folder, pattern)
-            self.files |= {f"{CODE}/{path.relative_to(self.folder or path)}": path for path in found}
+            found = included.matching(self.folder, self.reached.local.values(), pattern)
+            self.files |= {f"{CODE}/{goes_to}": path for goes_to, path in found.items()}
 
     def prepared(self, preparation: Preparation, with_snapshot: bool) -> None:
         """Take along what is known of the function since it was made ready. Raises Unbundleable."""
@@ -222,6 +222,8 @@ class _Making:
         """Write the bundle, and return what it is. Raises Unbundleable, OSError."""
         for module in self.reached.local.values():
             self.files[f"{CODE}/{module.path}"] = module.file
+        told = editable.records(module.file for module in self.reached.local.values())
+        self.files |= {f"{CODE}/{path}": content for path, content in told.items()}
         if self.made and f"{CODE}/{MAIN}.py" not in self.files:
             self.files[f"{CODE}/{MAIN}.py"] = b"# The code of a notebook, or of no file: its cells lie beside this.\n"
         bundle = self._bundle({path: _written(self.staging / path, one) for path, one in sorted(self.files.items())})

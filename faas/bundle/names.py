@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import sys
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import Any
@@ -21,11 +22,18 @@ def global_names(code: CodeType) -> Iterator[str]:
 
 
 def annotated_names(annotations: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names in annotations that are text."""
+    """Give the names in annotations that are text, or have text in them: `"Node"`, `list["Node"]`."""
     for annotation in annotations.values():
-        if isinstance(annotation, str):
-            with contextlib.suppress(SyntaxError, ValueError):
-                yield from compile(annotation, "<annotation>", "eval").co_names
+        yield from _named(annotation)
+
+
+def _named(annotation: Any) -> Iterator[str]:
+    text = annotation.__forward_arg__ if isinstance(annotation, typing.ForwardRef) else annotation
+    if isinstance(text, str):
+        with contextlib.suppress(SyntaxError, ValueError):
+            yield from compile(text, "<annotation>", "eval").co_names
+    for part in typing.get_args(annotation):
+        yield from _named(part)
 
 
 def submodules(code: CodeType, values: Iterable[Any]) -> list[str]:

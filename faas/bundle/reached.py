@@ -85,14 +85,14 @@ class Walk:
             places = getattr(spec.submodule_search_locations, "_path", spec.submodule_search_locations)
             self.add(f"{name}.{module.name}" for module in pkgutil.iter_modules(places))
 
-    def add_code(self, compiled: CodeType, package: str = "") -> None:
+    def add_code(self, compiled: CodeType, package: str) -> None:
         """Follow what code that belongs to no file imports. Raises Unbundleable."""
         self.add(imports.imported(compiled, package))
 
     def _local(self, name: str) -> Module | None:
         """Return a local module, None for what is installed, ours or not there."""
         top = name.partition(".")[0]
-        if top in _OURS or top in sys.stdlib_module_names or top == "__main__" or top in self.reached.others:
+        if top in _OURS or top == "__main__" or top in self.reached.others or self._is_pythons_own(top):
             return None
         file, is_package = self._file(name)
         if file is None:
@@ -105,6 +105,10 @@ class Walk:
                 f"the module {name} comes from {file}, which is no file", "import it from a plain file, or install it"
             )
         return _module(name, file, is_package)
+
+    def _is_pythons_own(self, top: str) -> bool:
+        """Tell whether a name is that of a module of Python's own, and no file of the user's comes before that."""
+        return top in sys.stdlib_module_names and not modules.is_users_file(str(self._file(top)[0]))
 
     def _file(self, name: str) -> tuple[Path | None, bool]:
         """Return where a module comes from, and whether it is a package; nowhere where it has no file."""

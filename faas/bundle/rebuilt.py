@@ -8,6 +8,7 @@ stands in `sys.modules` under a name of its own, so that state frozen here can r
 from __future__ import annotations
 
 import builtins
+import contextvars
 import functools
 import importlib
 import io
@@ -16,7 +17,6 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class Rebuilding:
             vars(function).update(vars(make(user, settings)))
 
 
-_current: ContextVar[Rebuilding] = ContextVar("rebuilding")
+_current: contextvars.ContextVar[Rebuilding] = contextvars.ContextVar("rebuilding")
 
 
 class _Unpickler(pickle.Unpickler):
@@ -185,6 +185,34 @@ def cached_property(getter: Any, name: str | None, doc: str | None) -> Any:
 def lru_cache(wrapped: Any, parameters: dict[str, Any]) -> Any:
     """Return a function that remembers its answers, with none remembered yet."""
     return functools.lru_cache(**parameters)(wrapped)
+
+
+def single_dispatch(function: Any, registered: Mapping[type, Any]) -> Any:
+    """Return a function that chooses among others by the type of its argument."""
+    made: Any = functools.singledispatch(function)
+    for kind, one in registered.items():
+        made.register(kind, one)
+    return made
+
+
+def type_parameter(kind: Any, name: str, options: Mapping[str, Any]) -> Any:
+    """Return a ParamSpec or a TypeVarTuple."""
+    return kind(name, **options)
+
+
+def new_type(name: str, supertype: Any, module: str) -> Any:
+    """Return what stands for a type under another name, to those who check types."""
+    from typing import NewType
+
+    maker: Any = NewType  # checkers of types want it written otherwise
+    made = maker(name, supertype)
+    made.__module__ = _module_here(module)
+    return made
+
+
+def context_variable(name: str, default: Any) -> contextvars.ContextVar[Any]:
+    """Return a variable of contexts that has a default."""
+    return contextvars.ContextVar(name, default=default)
 
 
 def faas_function() -> Function:

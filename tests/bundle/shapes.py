@@ -219,6 +219,50 @@ SHAPES = {
         "@inference_function\ndef f(x: int) -> bool: return '__builtins__' in globals() and eval('max(x, 1)') == 1\n",
         [({"x": 0}, True)],
     ),
+    "single_dispatch": Shape(
+        "import functools\n"
+        "@functools.singledispatch\ndef kind(v): return 'other'\n"
+        "@kind.register\ndef _(v: int): return 'int' + kind(str(v))\n"
+        "@kind.register(str)\ndef _(v): return 'str'\n"
+        "class Shown:\n    @functools.singledispatchmethod\n    def show(self, v): return '?'\n"
+        "    @show.register\n    def _(self, v: int): return '#'\n"
+        "@inference_function\ndef f(x: int) -> list: return [kind(x), kind(1.5), Shown().show(x), Shown().show('a')]\n",
+        [({"x": 1}, ["intstr", "other", "#", "?"])],
+    ),
+    "names_of_types": Shape(
+        "from typing import Callable, Generic, NewType, ParamSpec, TypeVar, TypeVarTuple, Unpack\n"
+        "UserId = NewType('UserId', int)\nP = ParamSpec('P')\nR = TypeVar('R')\nTs = TypeVarTuple('Ts')\n"
+        "class Many(Generic[Unpack[Ts]]): ...\n"
+        "def plain(fn: Callable[P, R]) -> Callable[P, R]:\n"
+        "    def inner(*a: P.args, **k: P.kwargs) -> R: return fn(*a, **k)\n    return inner\n"
+        "@plain\ndef up(x: int) -> int: return x + 1\n"
+        "@inference_function\ndef f(x: UserId) -> list: return [up(UserId(x)), UserId.__name__, Many[int, str].__args__ == (int, str)]\n",
+        [({"x": 1}, [2, "UserId", True])],
+    ),
+    "of_one_process": Shape(
+        "import contextvars, threading, types, weakref\n"
+        "asked = contextvars.ContextVar('asked', default=5)\nbare = contextvars.ContextVar('bare')\n"
+        "here = threading.local()\nheld = weakref.WeakValueDictionary()\nseen = weakref.WeakKeyDictionary()\n"
+        "fixed = types.MappingProxyType({'a': 1})\n"
+        "@inference_function\ndef f(x: int) -> list:\n"
+        "    first = asked.get()\n    asked.set(x)\n    here.y = x\n"
+        "    return [first, asked.get(), bare.get(None), here.y, len(held) + len(seen), fixed['a']]\n",
+        [({"x": 1}, [5, 1, None, 1, 0, 1])],
+    ),
+    "typed_dict_as_text": Shape(
+        "from __future__ import annotations\nfrom typing import NewType, Optional, TypedDict\n"
+        "Uid = NewType('Uid', str)\nclass Inner(TypedDict):\n    n: int\n"
+        "class Req(TypedDict, total=False):\n    u: Uid\n    inner: list[Inner]\n"
+        "@inference_function\ndef f(req: Optional[Req]) -> list: return [req.get('u', '-'), [i['n'] for i in req.get('inner', [])]]\n",
+        [({"u": "a", "inner": [{"n": 2}]}, ["a", [2]]), ({}, ["-", []])],
+    ),
+    "annotations_with_text": Shape(
+        "import dataclasses\nfrom typing import Optional\n"
+        "@dataclasses.dataclass\nclass Leaf:\n    v: int\n"
+        "@dataclasses.dataclass\nclass Node:\n    v: int\n    leaf: Optional['Leaf'] = None\n"
+        "@inference_function\ndef f(nodes: list['Node'], one: Optional['Leaf'] = None) -> int: return sum(n.v for n in nodes)\n",
+        [({"nodes": [{"v": 1}, {"v": 2, "leaf": {"v": 3}}]}, 3)],
+    ),
     "method_state": Shape(
         "class Scaler:\n    def __init__(self, k): self.k = k\n    def scale(self, x): return x * self.k\n"
         "scale = Scaler(3).scale\n"

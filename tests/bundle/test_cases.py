@@ -77,6 +77,60 @@ def test_cp_01_what_cannot_be_had_elsewhere_is_refused_by_name(project, tmp_path
     assert list(tmp_path.glob(".staging*")) == []
 
 
+def test_cp_01_relative_imports_of_a_script_that_is_run_as_a_module_travel(project, tmp_path):
+    (project / "pkg").mkdir()
+    (project / "pkg" / "__init__.py").write_text("")
+    (project / "pkg" / "util.py").write_text("K = 5\n")
+    (project / "pkg" / "main.py").write_text(
+        PACKED + "@inference_function\ndef f(x: int) -> int:\n    from . import util\n    return x + util.K\n"
+        f"bundle.make(f, Path({str(tmp_path)!r}) / 'b')\n"
+    )
+    done = run("-c", "import runpy; runpy.run_module('pkg.main', run_name='__main__', alter_sys=True)", cwd=project)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [6]}
+
+
+def test_cp_01_a_module_with_a_name_of_pythons_own_travels_where_it_is_the_one_that_is_imported(project, tmp_path):
+    (project / "test").mkdir()
+    (project / "test" / "__init__.py").write_text("")
+    (project / "test" / "deep.py").write_text("from profile import K\n")
+    (project / "profile.py").write_text("K = 5\n")
+    (project / "app.py").write_text(
+        HEAD + "import json\nfrom test.deep import K\n@inference_function\ndef f(x: int) -> int: return x + K\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "b" / "code" / "json").exists()
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [6]}
+
+
+def test_cp_01_a_project_installed_from_its_source_is_known_there_and_keeps_its_files(project, tmp_path):
+    """As `pip install -e` leaves it: its modules lie in no installation, and what is known of it lies in one."""
+    package, known = project / "src" / "mine", project / "site" / "my_pkg-1.2.3.dist-info"
+    (package / "data").mkdir(parents=True)
+    known.mkdir(parents=True)
+    (package / "data" / "labels.txt").write_text("cat")
+    (package / "__init__.py").write_text(
+        "from importlib import metadata, resources\nVERSION = metadata.version('my-pkg')\n"
+        "def label(): return resources.files('mine').joinpath('data/labels.txt').read_text()\n"
+    )
+    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: my-pkg\nVersion: 1.2.3\n")
+    (known / "direct_url.json").write_text(json.dumps({"url": project.as_uri(), "dir_info": {"editable": True}}))
+    (project / "app").mkdir()
+    (project / "app" / "app.py").write_text(
+        HEAD + "import mine\n@inference_function(include=['mine/data'])\n"
+        "def f(x: int) -> list: return [mine.VERSION, mine.label()]\n"
+    )
+    into = str(tmp_path / "b")
+    searched = f"{project / 'src'}:{project / 'site'}"
+    done = run("-m", "faas.cli.main", "bundle", "app/app.py", "-o", into, cwd=project, PYTHONPATH=searched)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [["1.2.3", "cat"]]}
+
+
 MARKED = (
     PACKED + "import os\n"
     "class Marks:\n"

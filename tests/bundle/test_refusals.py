@@ -104,6 +104,46 @@ def test_a_folder_with_something_else_in_it_is_left_alone(project):
     assert (project / "app.py").is_file()
 
 
+def test_hidden_files_and_environments_are_not_meant_by_a_star(project, tmp_path):
+    for path in (".env", ".git/config", "assets/a.txt", "assets/.b", "venv/pyvenv.cfg", "venv/lib/x.txt", ".cfg/c.txt"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(path)
+    (project / "app.py").write_text(
+        "from faas import inference_function\n@inference_function\ndef f(x: int) -> int: return x\n"
+    )
+    found = script(
+        project,
+        "import json\nfrom pathlib import Path\nfrom faas import bundle\nfiles = []\n"
+        "for patterns in (['**'], ['.'], ['assets/**'], ['**/*.txt', '.env'], ['.cfg'], ['.c*/*.txt']):\n"
+        f"    made = bundle.make('app.py', Path({str(tmp_path)!r}) / 'b', include=patterns, verify=False, fresh=True)\n"
+        "    files.append([path.removeprefix('code/') for path in made.files])\n"
+        "print(json.dumps(files))\n",
+    )
+    everything, here, below, named, hidden, starred = (set(one) - {"app.py", "main.py"} for one in found)
+    assert everything == here == below == {"assets/a.txt"}
+    assert named == {"assets/a.txt", ".env"}
+    assert hidden == starred == {".cfg/c.txt"}
+
+
+def test_a_file_beside_a_package_is_noted_by_where_it_goes(project):
+    (project / "aid").mkdir()
+    (project / "aid" / "__init__.py").write_text("")
+    (project / "aid" / "labels.txt").write_text("cat")
+    (project / "aid" / "util.py").write_text(
+        "from pathlib import Path\ndef label(): return (Path(__file__).parent / 'labels.txt').read_text()\n"
+    )
+    (project / "app.py").write_text(
+        "from faas import inference_function\nfrom aid.util import label\n"
+        "@inference_function\ndef f(n: int) -> str: return label()\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", "b", cwd=project)
+    assert "aid/util.py names 'labels.txt'" in done.stderr
+    assert "include='aid/labels.txt'" in done.stderr
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", "b", "--include", "aid/labels.txt", cwd=project)
+    assert done.stderr == ""
+    assert (project / "b" / "code" / "aid" / "labels.txt").read_text() == "cat"
+
+
 PACKS = """
 import json
 from pathlib import Path

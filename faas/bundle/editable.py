@@ -1,0 +1,40 @@
+"""Projects that are installed from where they are written (`pip install -e`), and what is known of them by that.
+
+Their modules lie in no installation, and travel as the user's own. Code may ask what their installation says of them,
+mostly which version they are, so that travels beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_TOLD = ("METADATA", "entry_points.txt")
+
+
+def records(files: Iterable[Path]) -> dict[str, bytes]:
+    """Return what is known of the projects that some files are of, by path, as installers write it (PEP 376, 610)."""
+    found: dict[str, bytes] = {}
+    modules = list(files)
+    for distribution in metadata.distributions():
+        root = _root(distribution)
+        if root is None or not any(file.is_relative_to(root) for file in modules):
+            continue
+        folder = f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
+        texts = ((name, distribution.read_text(name)) for name in _TOLD)
+        found |= {f"{folder}/{name}": text.encode() for name, text in texts if text is not None}
+    return found
+
+
+def _root(distribution: metadata.Distribution) -> Path | None:
+    """Return the folder that a project is installed from; None where that is not so, and for this framework itself."""
+    origin = distribution.read_text("direct_url.json")
+    if origin is None or distribution.name == "faas":
+        return None
+    told = json.loads(origin)
+    if not (told.get("dir_info") or {}).get("editable"):
+        return None
+    return Path(unquote(urlsplit(str(told.get("url") or "")).path))
