@@ -1,26 +1,53 @@
-"""Uvicorn's HTTP protocol, which makes its answers by ours, and goes on in HTTP/1.1 where another is offered.
+"""Uvicorn's HTTP protocol, which makes its answers by ours, goes on where another protocol is offered, and has bounds.
 
 Clients that know HTTP/2 offer it with every first request (`Upgrade: h2c`: each Java client that was not told
 otherwise), and a server that does not take the offer answers as if it were not there (RFC 9110, 7.8). The parser
 however stops at the end of such a head, and uvicorn leaves it there: the body would be lost, and so would the
 connection.
+
+Uvicorn waits for ever for a request that has begun, and keeps any head, however long.
 """
 
 from __future__ import annotations
+
+import asyncio
+from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from faas.server.cycle import Cycle
 from faas.server.uvicorn_parts import HttpToolsProtocol
 
-_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+MOST_HEAD_BYTES: Final = 64 << 10
+"""Of the request line and the headers; what comes with their last piece is let through."""
+
+LINGER_S: Final = 2.0
+"""How long a client that was refused may still send, so that it reads why."""
+
+_FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
+_HEAD_TOO_LARGE: Final = (
+    b'{"status":431,"type":"about:blank","title":"Request Header Fields Too Large",'
+    b'"detail":"the request line and headers are over %d bytes: send less in them"}' % MOST_HEAD_BYTES
+)
+_REFUSAL: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(_HEAD_TOO_LARGE), _HEAD_TOO_LARGE)
+)
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. No offer to speak another protocol is taken."""
+    """One connection. It is closed when its client sends nothing of a request for as long as it may be idle."""
 
     _reads_on = False
     """Whether the parser is being told of a head that has been read already."""
+
+    _num_head_bytes = 0
+    """How much has come of a head that is not complete."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has connected."""
+        super().connection_made(transport)
+        self._wait()
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
@@ -28,20 +55,50 @@ class Protocol(HttpToolsProtocol):
         while data:
             try:
                 self.parser.feed_data(data)
-                return
+                break
             except HttpParserUpgrade as stopped:
                 data = data[stopped.args[0] :]
                 self._read_on()
             except HttpParserError:
                 self.send_400_response("Invalid HTTP request received.")
                 return
+        scope, cycle = self.scope, self.cycle
+        if scope is not None and "method" not in scope:
+            self._num_head_bytes += len(data)
+            if self._num_head_bytes > MOST_HEAD_BYTES:
+                self._refuse_head()
+            else:
+                self._wait()
+        elif cycle is None or cycle.more_body:
+            self._wait()
 
     def on_headers_complete(self) -> None:
         """Called by the parser."""
         if self._reads_on:
+            self.scope["method"] = "POST"  # that of a head which is complete
             return
         super().on_headers_complete()
+        self._num_head_bytes = 0
         self.cycle.__class__ = Cycle  # uvicorn makes its own, and the work on it begins in the next turn of the loop
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Called when nothing has come for too long. That is no fault of the client's who is not read, or waits."""
+        cycle = self.cycle
+        waits = cycle is not None and not cycle.more_body and not cycle.response_complete
+        if (waits or self.pipeline or self.flow.read_paused) and not self.transport.is_closing():
+            self._wait()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _wait(self) -> None:
+        """Let the client send on within the time for which its connection may be idle."""
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _refuse_head(self) -> None:
+        self.transport.write(_REFUSAL)
+        self.transport.write_eof()
+        self.transport.set_protocol(_Deaf(self, self.loop.call_later(LINGER_S, self.transport.close)))
 
     def _read_on(self) -> None:
         """Have what follows a head that has an offer in it read as what follows any head, by a new parser."""
@@ -55,3 +112,16 @@ class Protocol(HttpToolsProtocol):
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
         finally:
             self._reads_on = False
+
+
+class _Deaf(asyncio.Protocol):
+    """Drops what a client still sends that was refused; in place of `before`, which is told of the end."""
+
+    def __init__(self, before: Protocol, end: asyncio.TimerHandle) -> None:
+        self._before = before
+        self._end = end
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._end.cancel()
+        self._before.connection_lost(exc)

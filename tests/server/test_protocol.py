@@ -1,4 +1,4 @@
-"""Connections whose clients offer to speak HTTP/2, as Java's do with every first request."""
+"""Connections whose clients offer to speak HTTP/2, as Java's do with every first request, or take their time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from faas import inference_function
 from tests.server.answers import echo
 
 pytestmark = pytest.mark.anyio
@@ -102,3 +103,75 @@ async def test_a_body_behind_an_offer_keeps_to_the_limit(serving):
     async with serving(echo) as served, connected(served) as line:
         await line.send(b"POST / HTTP/1.1\r\n" + OFFER + b"Content-Length: " + too_long + b"\r\n\r\n123")
         assert (await line.answer())[0] == 413
+
+
+async def ends(line: Line) -> bytes:
+    """Return what comes until the server closes."""
+    async with asyncio.timeout(10):
+        return await line.reader.read()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"POST / HTTP/1.1\r\nHost:",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n",
+        b"POST / HTTP/1.1\r\n" + OFFER + b"Content-Length: 5\r\n\r\n123",
+    ],
+)
+async def test_a_request_that_does_not_come_on_ends_with_its_connection(serving, begun):
+    async with serving(echo, keep_alive_s=0.2) as served, connected(served) as line:
+        await line.send(begun)
+        assert await ends(line) == b""
+        assert (await served.post(1)).status_code == 200
+        assert await served.value("faas_inflight") == 0
+
+
+async def test_who_sends_slowly_and_who_waits_for_long_are_answered(serving):
+    @inference_function
+    async def slow(text: str) -> str:
+        await asyncio.sleep(0.5)
+        return text
+
+    async with serving(slow, keep_alive_s=0.2) as served, connected(served) as line:
+        post = b'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"abc"'
+        for begin in range(0, len(post), 12):
+            await line.send(post[begin : begin + 12])
+            await asyncio.sleep(0.1)
+        assert await line.answer() == (200, b'"abc"')
+        await line.send(post + post[:20])  # and begins another meanwhile
+        assert await line.answer() == (200, b'"abc"')
+        await line.send(post[20:])
+        assert await line.answer() == (200, b'"abc"')
+        assert await ends(line) == b""
+
+
+@pytest.mark.parametrize("name", [b"X", b"X-%d"])
+async def test_a_head_that_is_too_large_is_refused_readably(serving, name):
+    head = b"".join(b"%b: %b\r\n" % (name % i if b"%" in name else name, b"a" * 100) for i in range(50_000))
+    async with serving(echo) as served, connected(served) as line:
+        line.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n")
+        await line.writer.drain()
+        assert (await line.answer())[0] == 431
+        assert await ends(line) == b""
+        assert (await served.post(1)).status_code == 200
+
+
+async def test_a_head_that_never_ends_is_refused(serving):
+    async with serving(echo) as served, connected(served) as line:
+        line.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nX: ")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                line.writer.write(b"a" * 10_000)
+                await line.writer.drain()
+        assert (await line.answer())[0] == 431
+
+
+async def test_large_bodies_count_for_no_head(serving):
+    body = b'"' + b"a" * 300_000 + b'"'
+    async with serving(echo) as served, connected(served) as line:
+        for offer in (OFFER, b"Host: x\r\n"):
+            await line.send(b"POST / HTTP/1.1\r\n" + offer + b"Content-Length: %d\r\n\r\n" % len(body), body)
+            assert await line.answer() == (200, body)
