@@ -252,7 +252,8 @@ def to_plain(value: Any) -> Any:
     """Return what JSON knows for an array, a tensor or a library's scalar; NotImplemented for anything else."""
     root = type(value).__module__.partition(".")[0]
     if root == "torch" and hasattr(value, "detach"):
-        return value.detach().cpu().tolist()
+        found = value.detach().cpu()
+        return (found if found.layout is sys.modules["torch"].strided else found.to_dense()).tolist()
     if root == "numpy" and hasattr(value, "tolist"):
         return _plain_of_numpy(value)
     return NotImplemented

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from faas import Array
+from faas import Array, codec
 from faas.errors import SchemaMismatch, SettingError
 from faas.schema import Signature
 
@@ -95,6 +95,12 @@ def test_or_02_what_only_torch_has_is_checked_as_well():
     for body in (b"[1e300]", b"[3.4e38]"):
         with pytest.raises(SchemaMismatch, match="within"):
             signature.decode(body)
+
+
+@pytest.mark.parametrize("made_of", [torch.Tensor.to_sparse, torch.nn.Parameter])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_any_tensor_is_written_as_its_numbers(made_of, dtype):
+    assert codec.encode(made_of(torch.eye(2, dtype=dtype))) == b"[[1.0,0.0],[0.0,1.0]]"
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,10 @@ def test_an_error_whose_message_cannot_be_read_is_still_told():
 def test_404_is_a_plain_problem():
     said = json.loads(Problem.plain(404, "no").body("r"))
     assert (said["type"], said["title"]) == ("about:blank", "Not Found")
+
+
+def test_an_error_that_quotes_all_it_was_given_is_told_in_short():
+    said = json.loads(Problem.of(ValueError("\ud800x" * 5_000_000)).body("r"))
+    assert len(said["detail"]) < 10_000
+    assert said["detail"].endswith("(10000012 characters in all)")
+    assert json.loads(Problem.of(ValueError("x" * 8000)).body("r"))["detail"] == "ValueError: " + "x" * 8000
