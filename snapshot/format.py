@@ -17,6 +17,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from snapshot.errors import BadHeaderError, HeaderTooLargeError, SizeMismatchError
+from snapshot.mistaken import NUM_BYTES, of_another_format
 
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 100_000_000
@@ -135,7 +136,7 @@ def read_header(path: Path, descriptor: int, *, max_header_bytes: int = MAX_HEAD
     Raises BadHeaderError or SizeMismatchError; allocates no more than the file holds and the limit allows.
     """
     file_bytes = os.fstat(descriptor).st_size
-    length = _header_bytes(path, os.pread(descriptor, _LENGTH_BYTES, 0), file_bytes, max_header_bytes)
+    length = _header_bytes(path, os.pread(descriptor, NUM_BYTES, 0), file_bytes, max_header_bytes)
     encoded = os.pread(descriptor, length, _LENGTH_BYTES)
     if len(encoded) != length:
         raise SizeMismatchError(path, f"was cut short while it was read, at {len(encoded)} of {length} bytes")
@@ -144,15 +145,17 @@ def read_header(path: Path, descriptor: int, *, max_header_bytes: int = MAX_HEAD
 
 def parse_head(path: Path, memory: memoryview) -> Header:
     """Check the header of the whole tensor file in `memory`; `path` is for messages alone. Raises as `read_header`."""
-    length = _header_bytes(path, bytes(memory[:_LENGTH_BYTES]), len(memory), MAX_HEADER_BYTES)
+    length = _header_bytes(path, bytes(memory[:NUM_BYTES]), len(memory), MAX_HEADER_BYTES)
     return parse_header(path, bytes(memory[_LENGTH_BYTES : _LENGTH_BYTES + length]), len(memory))
 
 
-def _header_bytes(path: Path, encoded: bytes, file_bytes: int, max_header_bytes: int) -> int:
-    """The header's length, once it is one that may be read."""
-    if len(encoded) < _LENGTH_BYTES:
+def _header_bytes(path: Path, begin: bytes, file_bytes: int, max_header_bytes: int) -> int:
+    """The header's length, once it is one that may be read. `begin`: the first bytes of the file, or all it has."""
+    if begin[_LENGTH_BYTES : _LENGTH_BYTES + 1] != b"{" and (other := of_another_format(begin)) is not None:
+        raise BadHeaderError(path, other)
+    if len(begin) < _LENGTH_BYTES:
         raise BadHeaderError(path, f"{file_bytes} bytes are too few for a tensor file")
-    length = int.from_bytes(encoded, "little")
+    length = int.from_bytes(begin[:_LENGTH_BYTES], "little")
     if length > file_bytes - _LENGTH_BYTES:
         raise BadHeaderError(path, f"claims a header of {length} bytes in a file of {file_bytes}")
     if length > max_header_bytes:
@@ -164,10 +167,11 @@ def parse_header(path: Path, encoded: bytes, file_bytes: int) -> Header:
     """Check a header against itself and against the size of its file; `path` is for messages alone."""
     try:
         raw = msgspec.json.decode(encoded, type=dict[str, msgspec.Raw])
-        metadata = msgspec.json.decode(raw.pop(METADATA_KEY, b"{}"), type=dict[str, str])
+        metadata = msgspec.json.decode(raw.pop(METADATA_KEY, b"{}"), type=dict[str, str] | None) or {}
         entries = {name: _decode_entry(value) for name, value in raw.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadHeaderError(path, f"the header is not one of the safetensors format: {error}") from error
+    _check_repetition(path, encoded, len(entries))
     data_start = _LENGTH_BYTES + len(encoded)
     _check_coverage(path, entries, file_bytes - data_start)
     for name, entry in entries.items():
@@ -183,8 +187,27 @@ def parse_header(path: Path, encoded: bytes, file_bytes: int) -> Header:
 _decode_entry = msgspec.json.Decoder(Entry).decode
 
 
+def _check_repetition(path: Path, encoded: bytes, num_entries: int) -> None:
+    """Refuse a name that is given twice, of which decoders take the last without a word.
+
+    Looked for only where there may be one: each entry says its offsets once.
+    """
+    if encoded.count(b'"data_offsets"') == num_entries and b"\\" not in encoded:
+        return
+    import json  # seldom needed, and not by those who thaw
+
+    def without(pairs: list[tuple[str, object]]) -> None:
+        met: set[str] = set()
+        for name, _ in pairs:
+            if name in met:
+                raise BadHeaderError(path, f"gives {name!r} twice")
+            met.add(name)
+
+    json.loads(encoded, object_pairs_hook=without)
+
+
 def _check_coverage(path: Path, entries: dict[str, Entry], data_bytes: int) -> None:
-    """Refuse overlaps and holes: the second is also how a name given twice shows itself."""
+    """Refuse overlaps and holes."""
     position = 0
     for name, entry in sorted(entries.items(), key=lambda item: item[1].data_offsets):
         begin, end = entry.data_offsets

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from snapshot.errors import ImportRefused
+from snapshot.imports.incoming import first_bytes
 from snapshot.imports.shard_index import INDEX_SUFFIX
 
 Format = Literal["huggingface", "safetensors", "torch", "gguf", "onnx"]
@@ -19,7 +20,7 @@ _KNOWN = "it may be a Hugging Face model folder, *.safetensors, *.pt, *.pth, *.b
 
 
 def detect(source: Path) -> Format:
-    """Raises ImportRefused when there is nothing at `source`, or nothing that is known."""
+    """Raises ImportRefused when there is nothing at `source`, or nothing that is known; DamagedError."""
     if not source.exists():
         where = f"{source} is a link to {os.readlink(source)}, which" if source.is_symlink() else str(source)
         raise ImportRefused(f"{where} is not there", "download the model first, and name its folder or file")
@@ -27,12 +28,11 @@ def detect(source: Path) -> Format:
         raise ImportRefused(f"{source} is a pipe or a device", "write the model to a file first, and name that")
     if source.is_dir() or source.name.endswith(INDEX_SUFFIX):
         return "huggingface"
-    with open(source, "rb") as file:
-        begin = file.read(len(_GGUF_MARK))
-    if begin == _GGUF_MARK:
+    begin = first_bytes(source)
+    if begin.startswith(_GGUF_MARK):
         return "gguf"
     if source.suffix in _OF_SUFFIX:
         return _OF_SUFFIX[source.suffix]
-    if begin == _ZIP_MARK or begin.startswith(_PICKLE_MARK):
+    if begin.startswith((_ZIP_MARK, _PICKLE_MARK)):
         return "torch"
     raise ImportRefused(f"{source} is of no format that is known here", _KNOWN)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from snapshot.errors import DamagedError, ImportRefused, MissingShardsError, UnsupportedDtypeError
 from snapshot.format import DTYPE_BITS, FILLER_PREFIX, Header
-from snapshot.imports.incoming import Incoming, Model, in_file, listed
+from snapshot.imports.incoming import Incoming, Model, first_bytes, in_file, listed
 from snapshot.imports.order import load_order
 from snapshot.imports.shard_index import (
     INDEX_SUFFIX,
@@ -46,13 +46,15 @@ def read_folder(folder: Path, *, index: str | None = None) -> Model:
         aliases=_tied(config or {}, {tensor.name for tensor in tensors}),
         files=kept,
         config=config,
+        metadata=_metadata(headers),
         notes=(*notes, *kept_notes),
     )
 
 
 def read_single(file: Path) -> Model:
     """One safetensors file, without what lies beside it."""
-    return Model(_tensors(file.parent, {file.name: header_of(file)}))
+    headers = {file.name: header_of(file)}
+    return Model(_tensors(file.parent, headers), metadata=_metadata(headers))
 
 
 def _headers(folder: Path, asked: str | None) -> tuple[dict[str, Header], list[str]]:
@@ -132,6 +134,10 @@ def _tensors(folder: Path, headers: dict[str, Header]) -> tuple[Incoming, ...]:
     return tuple(found[name] for name in load_order(found))
 
 
+def _metadata(headers: dict[str, Header]) -> dict[str, str]:
+    return {key: value for header in headers.values() for key, value in header.metadata.items()}
+
+
 def _tied(config: dict[str, object], names: set[str]) -> dict[str, str]:
     """The output head of a language model that shares its embeddings: files leave it out, modules want it."""
     if config.get("tie_word_embeddings") is True and _EMBEDDINGS in names and _HEAD not in names:
@@ -140,7 +146,10 @@ def _tied(config: dict[str, object], names: set[str]) -> dict[str, str]:
 
 
 def _kept(folder: Path) -> tuple[dict[str, Path | bytes], list[str]]:
-    """Configuration and tokenizer files, those of the folders just below too. Raises DamagedError for dead links."""
+    """Configuration and tokenizer files, those of the folders just below too.
+
+    Raises DamagedError for dead links, and for what only stands for a file.
+    """
     kept: dict[str, Path | bytes] = {}
     code = []
     for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
@@ -154,5 +163,6 @@ def _kept(folder: Path) -> tuple[dict[str, Path | bytes], list[str]]:
         if path.is_symlink() and not path.exists():
             raise DamagedError(path, f"is a link to {os.readlink(path)}, which is not there")
         if path.is_file():
+            first_bytes(path)
             kept[name] = path
     return kept, [f"not kept, since it is code: {listed(code)}"] if code else []

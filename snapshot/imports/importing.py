@@ -67,7 +67,8 @@ def import_model(
     kind = detect(source)
     if key is not None and kind != "torch":
         raise ImportRefused(f"{source} has no parts to choose from by {key!r}", "leave --key to files of torch.save")
-    meta: dict[str, object] = {"imported": {"format": kind, "source": source.name, "dtype": dtype}}
+    told: dict[str, object] = {"format": kind, "source": source.name, "dtype": dtype}
+    meta: dict[str, object] = {"imported": told}
     if kind == "onnx":
         if dtype is not None:
             raise ImportRefused(
@@ -76,6 +77,8 @@ def import_model(
             )
         return Imported(onnx.import_model(source, folder, meta=meta), kind, ())
     model = _read(kind, source, key)
+    if model.metadata:
+        told["metadata"] = dict(model.metadata)
     conversions = Conversions()
     model = _with_dtype(model, dtype and DTYPES[dtype], conversions)
     _check_names(source, model)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
-from snapshot.errors import SizeMismatchError
+from snapshot.errors import DamagedError, SizeMismatchError
 from snapshot.format import DTYPE_BITS
 from snapshot.mapping import opened
+from snapshot.mistaken import NUM_BYTES, mistaken
 
 # A whole number of elements of every type; small, so that converting a piece stays in the processor's caches.
 PIECE_BYTES = 4 << 20
@@ -44,6 +45,7 @@ class Model:
     files: path -> the file to keep beside the tensors, or its content
     config: what config.json among them says, if it is there
     default_dtype: safetensors' name of the type to convert to unless another is asked for; None converts nothing
+    metadata: what the files with the tensors say beside them
     notes: what the user should know
     """
 
@@ -52,6 +54,7 @@ class Model:
     files: Mapping[str, Path | bytes] = field(default_factory=dict)
     config: Mapping[str, object] | None = None
     default_dtype: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -80,6 +83,18 @@ def _read_exactly(descriptor: int, num_bytes: int, offset: int) -> bytes | None:
             break
         content += more
     return content if len(content) == num_bytes else None
+
+
+def first_bytes(path: Path) -> bytes:
+    """The first bytes of a file of a model. Raises DamagedError where they are those of something in its place."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(NUM_BYTES)
+    except OSError as error:
+        raise DamagedError(path, f"cannot be read: {error.strerror}") from error
+    if (other := mistaken(begin)) is not None:
+        raise DamagedError(path, other)
+    return begin
 
 
 def in_memory(memory: memoryview) -> Iterator[memoryview]:

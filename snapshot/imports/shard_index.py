@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from snapshot.errors import BadHeaderError, DamagedError, IndexMismatchError, MissingShardsError
 from snapshot.format import FILLER_PREFIX, Header, read_header
-from snapshot.imports.incoming import listed
+from snapshot.imports.incoming import first_bytes, listed
 from snapshot.mapping import opened
 
 INDEX_SUFFIX = ".safetensors.index.json"
@@ -49,6 +49,7 @@ def read_index(path: Path) -> ShardIndex:
 
 def read_json_object(path: Path) -> dict[str, object]:
     """Raises DamagedError when the file holds no JSON object, or one that gives a key twice."""
+    first_bytes(path)
     try:
         document = json.loads(path.read_bytes(), object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:

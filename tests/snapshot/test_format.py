@@ -130,6 +130,15 @@ CONTRADICTIONS = {
         b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
         8,
     ),
+    "a name given twice, for the same bytes": (
+        b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}}',
+        4,
+    ),
+    "a name given twice, spelt in two ways": (
+        rb'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"\u0061":{"dtype":"I8","shape":[4],'
+        rb'"data\u005foffsets":[0,4]}}',
+        4,
+    ),
     "metadata that is no text": ({"__metadata__": {"a": 1}, "a": A}, 4),
     "deep nesting": (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 0),
 }
@@ -168,6 +177,19 @@ def test_metadata_and_foreign_order_are_read(tmp_path: Path) -> None:
     header = read(tmp_path / "f")
     assert header.metadata == {"format": "pt"}
     assert list(header.entries) == ["b", "a"]
+
+
+@pytest.mark.parametrize("metadata", [None, {}])
+def test_metadata_may_be_nothing(tmp_path: Path, metadata: object) -> None:
+    (tmp_path / "f").write_bytes(file_of({"__metadata__": metadata, "a": A}, 4))
+    assert read(tmp_path / "f").metadata == {}
+
+
+def test_names_of_any_kind_are_no_repetition(tmp_path: Path) -> None:
+    names = ["data_offsets", 'a"data_offsets"b', "a\\b", "a"]
+    entries = {name: A | {"data_offsets": [4 * n, 4 * n + 4]} for n, name in enumerate(names)}
+    (tmp_path / "f").write_bytes(file_of(entries, 16))
+    assert list(read(tmp_path / "f").entries) == names
 
 
 json_values = st.recursive(
