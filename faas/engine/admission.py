@@ -60,7 +60,7 @@ class Admission:
 
     def hopeless_at(self, num_busy: int, now: float) -> float:
         """Return when the next call is to be given up, with `num_busy` places running something and none free."""
-        return self._strategy.hopeless_at(is_busy=num_busy > 0, fills=self._is_pressed(now))
+        return self._strategy.hopeless_at(is_busy=num_busy > 0, surplus=self._surplus(now))
 
     def refusal(self, call: Call, now: float) -> FaasError:
         """Return what a call gets that has left the queue and is not computed, since it would be too late."""
@@ -94,25 +94,27 @@ class Admission:
     def _answered_in_s(self, num_ahead: int, call: Call, promise: Promise, now: float) -> float:
         """Return the seconds until the answer to a call behind `num_ahead` rows.
 
-        Under pressure it may still be part of the next batch if that, with all who are ahead, is in time for the first
+        With a surplus it may still be part of the next batch if that, with all who are ahead, is in time for the first
         of them: it grows then.
         """
-        free_s, ahead, fills = self._free_in_s(now), num_ahead // len(self._places), self._is_pressed(now)
-        if fills and ahead:
+        free_s, ahead, is_pressed = self._free_in_s(now), num_ahead // len(self._places), self._surplus(now) > 0.0
+        if is_pressed and ahead:
             together_s = free_s + promise.together_s(max(ahead + call.num_rows, promise.target))
             if together_s <= min(self._queue.head_due, self._queue.due(call)) - now:
                 return together_s
-        return free_s + promise.answered_in_s(ahead, call.num_rows, fills=fills)
+        return free_s + promise.answered_in_s(ahead, call.num_rows, fills=is_pressed)
 
-    def _is_pressed(self, now: float) -> bool:
-        """Whether batches will be full: the promise to somebody was not kept a batch's time ago or less, and more come
-        than batches of the size that is aimed at can take. By itself the first may be the work of one slow batch.
+    def _surplus(self, now: float) -> float:
+        """Return the share of those who come that is more than batches of the size that is aimed at can take.
+
+        None, where nobody was refused within the time of two of them: a rate alone says little, and one refusal by
+        itself may be the work of one slow batch.
         """
         promise = self._strategy.promise
-        if promise is None or now - self._refused_at >= self._strategy.rules.slo_s / 2.0:
-            return False
-        takes_s = self._strategy.latency.seconds(promise.target)
-        return self._rate.at(now) * takes_s > promise.target * len(self._places)
+        if promise is None or now - self._refused_at >= self._strategy.rules.slo_s:
+            return 0.0
+        come = self._rate.at(now) * self._strategy.latency.seconds(promise.target)
+        return max(0.0, 1.0 - promise.target * len(self._places) / come) if come else 0.0
 
     def _note_refused(self, call: Call, now: float) -> None:
         """Take in that a call is refused; its own limit says nothing of the load."""

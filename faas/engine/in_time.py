@@ -17,6 +17,8 @@ from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
 _WAY_SHARE: Final = 0.025
 _MOST_WAY_S: Final = 0.005
 """Of a promised time that much, and no more than this, is kept for the way of a refusal to its caller."""
+_MOST_EARLY: Final = 0.2
+"""Where more come than batches take, who waits is told that much of a batch's time early, at most."""
 _MARGIN: Final = 1.05
 """What a full batch is taken for there, in what it takes at most; but for no more than the half it was aimed at."""
 
@@ -122,20 +124,24 @@ def plan(waiting: Waiting, promise: Promise, idle_since: float, now: float) -> e
     return edf.choose(_head(waiting, idle_since), len(waiting), promise.limits(), now)
 
 
-def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, *, fills: bool) -> float:
+def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, surplus: float) -> float:
     """Return the moment from which there is no use for the head of the queue, which is not empty, in waiting.
 
-    `plan` gives it up then or a little later. Where so many wait that its batch is full, or is said to fill up, it is
-    told a little early: who waits for one batch, and is not part of the next, is to know of it within the time of one.
-    Where the next `fills` anyhow that costs nothing, and is half of the promise where batches are aimed at that.
+    `plan` gives it up then or a little later. Where so many wait that its batch is full, or there is a `surplus` (the
+    share of those who come that is more than batches take), it is told a little early: who waits for one batch, and is
+    not part of the next, is to know of it within the time of one. With a surplus that costs nothing, and is half of the
+    promise where batches are aimed at that. Of two who cannot both be served the later one is as good then, and has
+    more time, should a batch take longer than usual: so it is told earlier still, by as much of a batch's time as the
+    surplus is of those who come, for those who come in what is left fill the next one.
     """
     moment = edf.hopeless_at(_head(waiting, idle_since), len(waiting), promise.limits())
-    if not promise.latency.is_confident or len(waiting) < 2 or not (fills or len(waiting) >= promise.target):
+    if not promise.latency.is_confident or len(waiting) < 2 or not (surplus or len(waiting) >= promise.target):
         return moment
     takes_s = promise.slo_s / 2.0
-    if not fills or promise.target == promise.max_batch_size:
+    early_s = max(min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S), min(_MOST_EARLY, surplus) * takes_s)
+    if not surplus or promise.target == promise.max_batch_size:
         takes_s = min(takes_s, _MARGIN * promise.latency.at_most(promise.target))
-    return min(moment, waiting.head_due - takes_s - min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S))
+    return min(moment, waiting.head_due - takes_s - early_s)
 
 
 def decide(num_waiting: int, planned: edf.Batch | None, otherwise: Callable[[], Decision], now: float) -> Decision:

@@ -68,17 +68,17 @@ class Strategy:
         assert self.promise is not None
         return in_time.plan(self._queue, self.promise, self._callers.idle_since, now)
 
-    def hopeless_at(self, *, is_busy: bool, fills: bool) -> float:
+    def hopeless_at(self, *, is_busy: bool, surplus: float) -> float:
         """Return when the next call will have to be given up, whatever becomes free; infinity where nothing waits.
 
-        Nobody is spared who came while the engine was busy. `fills`: so many come that its batch will be full. For
-        engines with a promise.
+        Nobody is spared who came while the engine was busy. `surplus` is the share of those who come that is more than
+        batches take. For engines with a promise.
         """
         assert self.promise is not None
         if not len(self._queue):
             return math.inf
         idle_since = math.inf if is_busy else self._callers.idle_since
-        return in_time.hopeless_at(self._queue, self.promise, idle_since, fills=fills)
+        return in_time.hopeless_at(self._queue, self.promise, idle_since, surplus)
 
     def ended(self, num_items: int, report: Report, took_s: float, now: float) -> None:
         """Learn from a batch that ended; `took_s` is how long it held its place."""

@@ -97,8 +97,8 @@ def test_what_may_run_together_takes_one_batch() -> None:
     assert promise().together_s(65) == math.inf
 
 
-def hopeless_in_ms(num: int, made: Promise, idle_since: float = 0.0, *, fills: bool = False) -> float:
-    return round((in_time.hopeless_at(Queue(num), made, idle_since, fills=fills) - NOW) * 1000, 6)
+def hopeless_in_ms(num: int, made: Promise, idle_since: float = 0.0, surplus: float = 0.0) -> float:
+    return round((in_time.hopeless_at(Queue(num), made, idle_since, surplus) - NOW) * 1000, 6)
 
 
 def test_the_head_is_hopeless_once_those_with_it_would_make_it_late() -> None:
@@ -110,13 +110,18 @@ def test_the_head_is_hopeless_once_those_with_it_would_make_it_late() -> None:
 
 
 def test_one_that_will_be_full_counts_as_full() -> None:
-    assert hopeless_in_ms(3, promise(), fills=True) == 23.75
-    assert hopeless_in_ms(1, promise(), NOW + 0.001, fills=True) == 50, "alone it would be run"
+    assert hopeless_in_ms(3, promise(), surplus=0.01) == 23.75
+    assert hopeless_in_ms(1, promise(), NOW + 0.001, surplus=0.01) == 50, "alone it would be run"
+
+
+def test_where_more_come_than_are_served_it_is_told_as_early_as_those_fill_the_batch_who_come_yet() -> None:
+    assert hopeless_in_ms(20, promise(), surplus=0.1) == 22.5, "a tenth of 25 ms earlier"
+    assert hopeless_in_ms(20, promise(), surplus=0.5) == 20, "and never more than a fifth"
 
 
 def test_a_batch_that_takes_far_less_than_half_of_the_promise_may_begin_late() -> None:
     long = Queue(64, head_due=NOW + 0.4)
-    assert in_time.hopeless_at(long, promise(slo_s=0.4), 0.0, fills=True) == pytest.approx(NOW + 0.4 - 0.07245 - 0.005)
+    assert in_time.hopeless_at(long, promise(slo_s=0.4), 0.0, 0.01) == pytest.approx(NOW + 0.4 - 0.07245 - 0.005)
 
 
 def decided(num_waiting: int, planned: Batch | None, otherwise: Decision, now: float = NOW) -> Decision:

@@ -6,7 +6,6 @@ The device takes 4b + 20 ms for a batch of b, and 200 ms are promised: 20 are ai
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import statistics
 from collections.abc import Callable
@@ -88,6 +87,12 @@ def varying(rng: random.Random) -> float:
     return rng.uniform(0.95, 1.05)
 
 
+def disturbed(rng: random.Random) -> float:
+    """What a machine that others use as well does to it."""
+    slow = rng.choice([1.5, 2.0]) if rng.random() < 0.01 else 1.0
+    return max(0.95, rng.gauss(1.0, 0.1)) * slow
+
+
 @pytest.mark.parametrize("factor", [exact, varying])
 def test_at_0_85_of_capacity_99_percent_are_in_time(factor: Callable[[random.Random], float]) -> None:
     assert statistics.mean(loaded(0.85, factor, seed).in_time for seed in range(4)) >= 0.99
@@ -101,8 +106,14 @@ def test_n7_under_overload_the_device_is_kept_busy_and_who_is_refused_is_told_wi
     found = loaded(load, factor, 4)
     assert found.goodput >= 0.95
     refused_s = sorted(found.refused_s)
-    assert refused_s[-1] <= 1.01 * BATCH_S
-    assert refused_s[math.floor(0.75 * len(refused_s))] == 0.0, "most are told at once"
+    assert refused_s[-1] <= 0.9 * BATCH_S
+    assert refused_s[len(refused_s) // 2] == 0.0, "most are told at once"
+
+
+def test_n7_that_holds_on_a_machine_that_others_use_as_well() -> None:
+    found = loaded(2.0, disturbed, 4)
+    assert found.goodput >= 0.9
+    assert max(found.refused_s) <= BATCH_S
 
 
 def test_n7_between_the_two_it_is_little_longer() -> None:
