@@ -8,6 +8,7 @@ overrides of free dimensions. A session that needs them fails when it is opened 
 Onnxruntime is imported inside the functions: a graph without sessions does without it.
 """
 
+import logging
 import os
 import shutil
 import tempfile
@@ -41,6 +42,7 @@ _CONFIG_KEYS = (
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
 )  # fmt: skip
 
+logger = logging.getLogger(__name__)
 
 _LEVEL = "graph_optimization_level"
 _LARGE_WEIGHT_BYTES = 1024
@@ -71,7 +73,11 @@ def open_session(
     session_options = _session_options(options)
     session_options.intra_op_num_threads = threads_for(session_options.intra_op_num_threads)
     session_options.inter_op_num_threads = threads_for(session_options.inter_op_num_threads)
-    return onnxruntime.InferenceSession(folder / model, session_options, providers=providers)
+    session = onnxruntime.InferenceSession(folder / model, session_options, providers=providers)
+    if lacking := [name for name, _ in providers if name not in session.get_providers()]:
+        here = ", ".join(session.get_providers())
+        logger.warning("%s was frozen on %s, and runs on %s here: see that it is installed", model, lacking[0], here)
+    return session
 
 
 def _session_options(options: dict[str, Any]) -> "onnxruntime.SessionOptions":

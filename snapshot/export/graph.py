@@ -64,23 +64,38 @@ class OnnxGraph:
         return answers
 
     def _run_in_batches(self, arrays: Mapping[str, "np.ndarray[Any, Any]"], size: int) -> list["np.ndarray[Any, Any]"]:
-        import numpy as np
-
-        rows = {name: len(array) for name, array in arrays.items()}
-        num_rows = next(iter(rows.values()))
+        rows = {name: len(array) for name, array in arrays.items() if array.ndim}
+        first, num_rows = next(iter(rows.items()))
         if odd := [name for name, found in rows.items() if found != num_rows]:
             raise InputMismatch(odd[0], f"{rows[odd[0]]} rows", f"{num_rows}, as the other inputs have")
-        if num_rows in (0, size):
+        if num_rows == 0:
+            raise InputMismatch(first, "no rows", f"one or more: the model takes batches of {size} alone")
+        if num_rows == size:
             return self._run(arrays)
         parts = []
         for begin in range(0, num_rows, size):
-            slices = {name: array[begin : begin + size] for name, array in arrays.items()}
-            short = size - min(size, num_rows - begin)
-            padded = {
-                n: np.concatenate([a, np.repeat(a[-1:], short, axis=0)]) if short else a for n, a in slices.items()
-            }
-            parts.append(self._run(padded))
-        return [np.concatenate(pieces)[:num_rows] for pieces in zip(*parts, strict=True)]
+            answers = self._run({name: _rows_of(array, begin, size) for name, array in arrays.items()})
+            if any(len(answer) != size for answer in answers):
+                raise InputMismatch(first, f"{num_rows} rows", f"{size}: the model does not answer row by row")
+            parts.append(answers)
+        return [_joined(pieces)[:num_rows] for pieces in zip(*parts, strict=True)]
+
+
+def _rows_of(array: "np.ndarray[Any, Any]", begin: int, size: int) -> "np.ndarray[Any, Any]":
+    """The rows from `begin` on, as many as `size`, the last one repeated; what has no rows is for all of them."""
+    import numpy as np
+
+    if not array.ndim:
+        return array
+    rows = array[begin : begin + size]
+    return rows if len(rows) == size else np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+
+
+def _joined(pieces: tuple[Any, ...]) -> Any:
+    """The rows of several answers: arrays, or the lists that onnxruntime makes of sequences."""
+    import numpy as np
+
+    return [row for piece in pieces for row in piece] if isinstance(pieces[0], list) else np.concatenate(pieces)
 
 
 def _declared(one: "onnxruntime.NodeArg") -> Input:
@@ -92,8 +107,15 @@ def _declared(one: "onnxruntime.NodeArg") -> Input:
 
 
 def _fixed_batch(session: "onnxruntime.InferenceSession") -> int | None:
-    """Return the length that axis 0 of every input and output must have; None where it is free, or they differ."""
-    shapes = [one.shape for one in (*session.get_inputs(), *session.get_outputs())]
-    firsts = {shape[0] if shape else None for shape in shapes}
+    """Return the length that axis 0 of every input must have, which a batch of another size is cut or padded to.
+
+    None where it is free, where they differ, or where an output has no rows, or always as many of them. Inputs without
+    axes are no part of the batch.
+    """
+    firsts = {one.shape[0] for one in session.get_inputs() if one.shape}
     only = firsts.pop() if len(firsts) == 1 else None
-    return only if isinstance(only, int) and only > 0 else None
+    if not isinstance(only, int) or only <= 0:
+        return None
+    tensors = [one.shape for one in session.get_outputs() if one.type.startswith("tensor(")]
+    is_by_rows = all(shape and (shape[0] == only or not isinstance(shape[0], int)) for shape in tensors)
+    return only if is_by_rows else None

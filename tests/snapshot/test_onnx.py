@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import snapshot
 from snapshot.onnx_model import external_files
+from snapshot.onnx_session import open_session
 from tests.snapshot.onnx_bytes import adder, field, tensor
 
 Roundtrip = Callable[[Any], Any]
@@ -111,6 +112,15 @@ def test_a_model_in_onnxruntimes_own_format_answers_as_before(tmp_path: Path, as
     manifest = snapshot.freeze(session, tmp_path / "s")
     assert manifest.files[0].file.endswith(".ort")
     assert answer(snapshot.thaw(tmp_path / "s").state) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_provider_that_is_lacking_here_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "adder.onnx").write_bytes(INLINE)
+    frozen_on = [("CUDAExecutionProvider", {"device_id": "0"}), ("CPUExecutionProvider", {})]
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):  # onnxruntime's own, where it knows of none
+        session = open_session(tmp_path, "adder.onnx", {"attributes": {}, "config": {}}, frozen_on)
+    assert answer(session) == [1.0, 2.0, 3.0, 4.0]
+    assert "adder.onnx was frozen on CUDAExecutionProvider, and runs on CPUExecutionProvider" in caplog.text
 
 
 def test_a_model_given_as_bytes_with_weights_elsewhere_is_refused(tmp_path: Path) -> None:

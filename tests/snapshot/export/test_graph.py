@@ -24,7 +24,9 @@ def doubling(batch: int | str) -> OnnxGraph:
 
 def opened(nodes: list[Any], inputs: list[Any], outputs: list[Any], constants: list[Any]) -> OnnxGraph:
     graph = helper.make_graph(nodes, "tiny", inputs, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=8
+    )
     onnx.checker.check_model(model)
     return OnnxGraph(onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]))
 
@@ -54,6 +56,47 @@ def test_or_01_the_log_says_how_batches_are_run(batch: int, words: str, caplog: 
         caplog.clear()
         assert doubling("n").fixed_batch is None
         assert not caplog.text
+
+
+def vi(name: str, kind: int, shape: list[int | str] | None) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_or_01_an_input_without_axes_is_for_all_rows(batch: int, rows: int) -> None:
+    inputs = [vi("factor", TensorProto.FLOAT, []), vi("x", TensorProto.FLOAT, [batch, 3])]
+    mul = helper.make_node("Mul", ["x", "factor"], ["y"])
+    graph = opened([mul], inputs, [vi("y", TensorProto.FLOAT, [batch, 3])], [])
+    x = np.arange(rows * 3, dtype="f4").reshape(rows, 3)
+    assert graph.run({"x": x, "factor": 3})["y"].tolist() == (3 * x).tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_or_01_answers_that_are_maps_are_joined_too(batch: int, rows: int) -> None:
+    kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    node = helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[5, 6])
+    z = helper.make_value_info("z", helper.make_sequence_type_proto(kind))
+    graph = opened([node], [vi("x", TensorProto.FLOAT, [batch, 2])], [z], [])
+    x = [[row, row + 0.5] for row in range(rows)]
+    assert graph.run({"x": x})["z"] == [{5: one, 6: other} for one, other in x]
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_or_01_a_model_that_does_not_answer_row_by_row_says_so(batch: int) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Transpose", ["places"], ["y"])]
+    graph = opened(nodes, [vi("x", TensorProto.FLOAT, [batch, 3])], [vi("y", TensorProto.INT64, ["found", 2])], [])
+    whole = graph.run({"x": np.ones((batch, 3), "f4")})["y"]
+    assert len(whole) == 3 * batch
+    with pytest.raises(InputMismatch, match=r"input 'x': got 3 rows, wanted \d: the model does not answer row by row"):
+        graph.run({"x": np.ones((3, 3), "f4")})
+
+
+def test_or_01_no_rows_are_refused_where_the_batch_is_fixed() -> None:
+    with pytest.raises(InputMismatch, match="input 'x': got no rows, wanted one or more"):
+        doubling(4).run({"x": np.ones((0, 3), "f4")})
+    assert doubling("n").run({"x": np.ones((0, 3), "f4")})["y"].tolist() == []
 
 
 @pytest.mark.parametrize("given", [np.array([1, 2], "i4"), [1, 2], [1.0, 2.0]])
