@@ -1,11 +1,11 @@
 """OCI images without a daemon: read from registries, given layers, pushed.
 
-`append` puts layers (`layer`) on a base and pushes what the registry lacks; `inspect` and `layers_of` read.
+`append` puts layers (`layer`) on a base and pushes what the registry lacks; `inspect`, `digest_of`, `layers_of` read.
 Synchronous: it is for commands. Errors: `deploy.image.errors`.
 """
 
 from deploy.image.auth import Credentials, Keychain
-from deploy.image.build import SCRATCH, Progress, Pushed, Transfer, append, inspect, layers_of
+from deploy.image.build import SCRATCH, Progress, Pushed, Transfer, append, digest_of, inspect, layers_of
 from deploy.image.compose import Changes
 from deploy.image.connection import Connection
 from deploy.image.errors import ImageError
@@ -31,6 +31,7 @@ __all__ = [
     "Reference",
     "Transfer",
     "append",
+    "digest_of",
     "inspect",
     "layers_of",
 ]

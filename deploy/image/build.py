@@ -107,6 +107,17 @@ def inspect(image: str, *, platform: Platform | None = None, connection: Connect
     return str(reference.at(found.manifest.digest)), found
 
 
+def digest_of(image: str, *, connection: Connection | None = None) -> str | None:
+    """What a reference names at present, be it an index, as `registry/repository@digest`; None where that is not told.
+
+    The registry is asked once. Raises BadReference, CredentialsError and RegistryError.
+    """
+    reference = Reference.parse(image)
+    with Registries(connection or Connection()) as registries:
+        found = reference.digest or registries.repository(reference).digest_of(reference.target, num_attempts=1)
+    return None if found is None else str(reference.at(found))
+
+
 def layers_of(
     image: str, folder: Path, *, platform: Platform | None = None, connection: Connection | None = None
 ) -> Iterator[Path]:

@@ -69,7 +69,7 @@ class Repository:
         """The address of something of this repository."""
         return self.transport.url(f"{self.name}/{path}")
 
-    def digest_of(self, target: str) -> str | None:
+    def digest_of(self, target: str, *, num_attempts: int = NUM_ATTEMPTS) -> str | None:
         """The digest of the manifest at a tag or digest, None where there is none or it is not told."""
         call = Call(
             method="HEAD",
@@ -78,6 +78,7 @@ class Repository:
             scopes=self.scopes,
             headers={"Accept": manifests.ACCEPT},
             accepted=(404,),
+            num_attempts=num_attempts,
         )
         response, _ = self.transport.ask(call)
         digest = response.headers.get("docker-content-digest")
@@ -145,8 +146,10 @@ class Repository:
         """
         hashed, done, num_failures = hashlib.sha256(), 0, 0
         while done < blob.size_bytes or done == 0:
+            has_begun = False
             try:
                 with self.transport.open(self._reading(blob, done)) as response:
+                    has_begun = True
                     skip = done if response.status_code == 200 else 0  # it sends all, whatever it was asked for
                     for piece in response.iter_raw(_PIECE_BYTES):
                         skipped, piece = min(skip, len(piece)), piece[skip:]
@@ -163,7 +166,7 @@ class Repository:
                 break
             except NoAnswer:
                 num_failures += 1
-                if num_failures == NUM_ATTEMPTS:
+                if num_failures == NUM_ATTEMPTS or not has_begun:  # then it was tried often enough
                     raise
                 self.transport.wait(num_failures)
         if f"sha256:{hashed.hexdigest()}" != blob.digest:

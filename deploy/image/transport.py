@@ -101,13 +101,15 @@ class Transport:
     def ask(self, call: Call, most_bytes: int = _MOST_OF_AN_ERROR_BYTES) -> tuple[httpx.Response, bytes]:
         """The answer with its body, of which no more than `most_bytes` are taken. Raises RegistryError."""
         for attempt in range(call.num_attempts):
+            response = self._send(call)  # what does not begin to answer was tried often enough by then
             try:
-                with self.open(call) as response:
-                    return response, self._body(response, call, most_bytes)
-            except NoAnswer:
+                return response, self._body(response, call, most_bytes)
+            except httpx.HTTPError as error:
                 if attempt + 1 == call.num_attempts:
-                    raise
-                self.wait(attempt)
+                    raise self.unreachable(call, error) from None
+            finally:
+                response.close()
+            self.wait(attempt)
         raise AssertionError("a call has an attempt at least")
 
     def wait(self, attempt: int, told_s: float | None = None) -> None:

@@ -134,10 +134,30 @@ def _runtime(base: str, connection: Connection) -> tuple[str, Image]:
         ) from error
 
 
+def at_present(image: str, connection: Connection) -> tuple[str, list[str]]:
+    """Return the state of an image that its name stands for now, so that another of the name makes a new revision.
+
+    Where the registry does not say, that is the name itself; and in sentences, what follows.
+    """
+    from deploy.image import ImageError, digest_of  # httpx, as above
+
+    try:
+        found, why = digest_of(image, connection=connection), "the registry does not say"
+    except ImageError as error:
+        found, why = None, error.problem
+    if found is not None:
+        return found, []
+    return image, [
+        f"which image {image} is at present was not found out ({why}): another of that name is taken with the next "
+        "change alone; name it by its digest where that matters"
+    ]
+
+
 def _archive(packed: Packed, means: Means) -> Published:
     address = S3Address.parse(_address(packed))
     client = client_of(str(packed.plan.store))
-    notes = []
+    image, notes = at_present(packed.plan.base, means.connection)
+    code = Code(image=image, bundle=_address(packed))
     if packed.bundle.requirements:
         notes.append(
             f"each instance of {packed.name} installs {', '.join(packed.bundle.requirements)} when it starts; in an "
@@ -145,13 +165,13 @@ def _archive(packed: Packed, means: Means) -> Published:
         )
     size = client.size(address.prefix)
     if size is not None:
-        return Published(planned(packed), 0, tuple(notes))
+        return Published(code, 0, tuple(notes))
     means.step(f"putting the bundle of {packed.name} at {address}")
     with tempfile.TemporaryDirectory(prefix="faas-bundle-") as scratch:
         archive = Path(scratch, f"bundle{ARCHIVE_SUFFIX}")
         bundle.pack(packed.folder, archive)
         client.upload(address.prefix, archive, lambda done: None)
-        return Published(planned(packed), archive.stat().st_size, tuple(notes))
+        return Published(code, archive.stat().st_size, tuple(notes))
 
 
 def _address(packed: Packed) -> str:

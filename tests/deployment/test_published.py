@@ -124,11 +124,29 @@ def test_a_bundle_goes_to_the_store_once_and_can_be_served_from_there(s3: str, t
     first = publish(made, means(tmp_path))
     assert first.code == planned(made)
     assert first.code.image == "registry.test/base:1"
+    assert "which image registry.test/base:1 is at present was not found out" in first.notes[0]
     assert first.code.bundle == f"{s3}/here/.bundles/embed/{made.bundle.digest}.tar"
     assert first.sent_bytes > 0
     assert publish(made, means(tmp_path)).sent_bytes == 0
     fetched = bundle.read(fetch(first.code.bundle, tmp_path / "fetched"), here=False)
     assert fetched.digest == made.bundle.digest
+
+
+@registry_server.needed
+def test_a_runtime_image_that_is_pushed_anew_by_its_name_is_another(
+    registry: Registry, s3: str, tmp_path: Path
+) -> None:
+    """Knative looks a tag up when it makes a revision, and makes none where the manifest has not changed."""
+    images = []
+    for version in ("1", "2", "2"):
+        base = push_base(f"{registry.host}/anew", {"numpy": version})
+        found = publish(packed(tmp_path / "b", Places(store=f"{s3}/anew", base=base)), means(tmp_path))
+        assert found.notes == ()
+        images.append(found.code.image)
+    assert images[0] != images[1] == images[2]
+    assert all(image.startswith(f"{registry.host}/anew/faas-runtime@sha256:") for image in images)
+    pinned = packed(tmp_path / "b", Places(store=f"{s3}/anew", base=images[0]))
+    assert publish(pinned, means(tmp_path)).code.image == images[0]
 
 
 def test_a_state_goes_to_the_store_once(s3: str, tmp_path: Path) -> None:
@@ -152,8 +170,7 @@ def test_a_state_goes_to_the_store_once(s3: str, tmp_path: Path) -> None:
 
 def test_requirements_that_each_start_installs_are_noted(s3: str, tmp_path: Path) -> None:
     made = packed(tmp_path / "b", Places(store=f"{s3}/notes", base="a/b"), requirements=["tqdm"])
-    (note,) = publish(made, means(tmp_path)).notes
-    assert "installs tqdm when it starts" in note
+    assert "installs tqdm when it starts" in publish(made, means(tmp_path)).notes[-1]
 
 
 @registry_server.needed

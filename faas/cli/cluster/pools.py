@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from deploy import advice, manifest, names
+from deploy.image import Connection
 from deploy.knative import Cluster
 from faas import settings, spec
 from faas.cli import listing, progress
@@ -27,7 +28,7 @@ from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.cli.listing import size
 from faas.cli.where import Where
 from faas.deployment import pool as pools
-from faas.deployment import pooled
+from faas.deployment import pooled, published
 from faas.deployment.pool import COMPONENT, Pool, token_secret
 from faas.deployment.rollout import said
 
@@ -44,7 +45,9 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
             click.echo(manifest.to_yaml(manifest.service(wanted)), nl=False)
         return
     with found.connected() as cluster:
-        wanted = pools.service_spec(_pool(name, cluster.namespace, given))
+        pool = _pool(name, cluster.namespace, given)
+        image, unknown = published.at_present(pool.image, Connection())
+        wanted = pools.service_spec(replace(pool, image=image))
         _refuse_other(cluster, wanted.label)
         document = manifest.service(wanted)
         with progress.steps() as step:
@@ -58,7 +61,7 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
                 generation=applied.generation,
                 on_progress=lambda one: step(said(wanted.label, one)),
             )
-    notes = advice.warnings(wanted, limits_itself=True)  # each function has its own limits there
+    notes = [*unknown, *advice.warnings(wanted, limits_itself=True)]  # each function has its own limits there
     row = {
         "name": name,
         "service": wanted.label,
@@ -67,7 +70,7 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
         "revision": ready.revision,
         "url": ready.url,
         "functions": wanted.args[-1],
-        "notes": list(notes),
+        "notes": notes,
     }
     listing.show([row], _CREATED, as_json=as_json, none="")
     for note in notes:

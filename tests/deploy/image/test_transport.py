@@ -101,7 +101,10 @@ def test_nobody_there_is_said(tmp_path: Path) -> None:
         repository = registries.repository(Reference.parse("127.0.0.1:1/app"))
         with pytest.raises(NoAnswer, match=r"127\.0\.0\.1:1/app: no answer to the manifest latest: .*see that it runs"):
             repository.manifest("latest")
-    assert len(slept) >= 4
+        assert len(slept) == 4, "five attempts, and not five times five"
+        with pytest.raises(NoAnswer, match="no answer to blob"):
+            list(repository.read(_descriptor(b"abc")))
+    assert len(slept) == 8
 
 
 def test_basic_credentials_are_shown_when_they_are_asked_for_and_from_then_on(connect: Connect) -> None:
