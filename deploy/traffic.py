@@ -85,11 +85,6 @@ def leader(plan: Plan, latest: str | None) -> str | None:
     return max(shares, key=lambda revision: shares[revision], default=None)
 
 
-def follows_latest(plan: Plan) -> bool:
-    """Whether a revision to come gets requests by itself, once it is ready."""
-    return any(share.percent and share.revision is None for share in plan)
-
-
 def pinned(plan: Plan, latest: str | None) -> Plan:
     """`plan` with the latest revision by its name, so that a revision to come gets nothing by itself."""
     return checked(Share(share.revision or latest, share.percent, share.tag) for share in plan)

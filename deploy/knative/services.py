@@ -131,11 +131,6 @@ def describe(rest: Rest, namespace: str, name: str) -> Detail:
     )
 
 
-def ready_revisions(detail: Detail) -> list[str]:
-    """The names of the revisions that could take requests, the newest first."""
-    return [revision.name for revision in detail.revisions if revision.ready]
-
-
 def _summary(service: Document, pods: list[Document]) -> Service:
     metadata, status, ready = service["metadata"], service.get("status") or {}, condition(service, "Ready")
     container = service["spec"]["template"]["spec"]["containers"][0]

@@ -14,7 +14,6 @@ from deploy.traffic import (
     canary,
     checked,
     everything_to,
-    follows_latest,
     from_document,
     leader,
     parse,
@@ -78,8 +77,6 @@ def test_who_has_the_traffic() -> None:
     assert shares_of((Share(None, 50), Share(A, 30), Share(B, 20)), B) == {B: 70, A: 30}
     assert leader((Share(None, 40), Share(A, 60)), B) == A
     assert leader(EVERYTHING_LATEST, None) is None
-    assert follows_latest(EVERYTHING_LATEST)
-    assert not follows_latest((Share(A, 100), Share(None, 0, "next")))
     assert pinned(EVERYTHING_LATEST, B) == (Share(B, 100),)
 
 

@@ -10,7 +10,6 @@ from deploy import InvalidSpec
 from deploy.errors import ClusterError, Conflict, Missing, NotOurs
 from deploy.knative import Cluster, routing
 from deploy.knative.rest import Rest
-from deploy.knative.services import ready_revisions
 from deploy.rollback import Limits
 from deploy.traffic import EVERYTHING_LATEST, Share, parse
 
@@ -48,7 +47,7 @@ def test_describe_tells_all_and_is_plain_values(cluster: Cluster) -> None:
     assert {condition.kind for condition in detail.conditions} == {"Ready", "ConfigurationsReady", "RoutesReady"}
     assert [instance.revision for instance in detail.instances] == revisions
     assert detail.instances[0].node == "node-1"
-    assert ready_revisions(detail) == [revisions[1], revisions[0]]
+    assert [revision.ready for revision in detail.revisions] == [True, True]
     assert json.loads(json.dumps(dataclasses.asdict(detail)))["service"]["name"] == "hello"
 
 
