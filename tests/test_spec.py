@@ -154,6 +154,11 @@ from faas.spec.rate_limit import pool_sizes
         (lambda: Resources(gpu="-1"), ["-1"]),
         (lambda: Resources(gpu="A100:0"), ["A100:0"]),
         (lambda: Resources(gpu=""), ["gpu=''"]),
+        (lambda: Resources(gpu="1Gi"), ["gpu='1Gi'"]),
+        (lambda: Resources(gpu=0.5), ["gpu=0.5"]),
+        (lambda: Resources(gpu=True), ["gpu=True"]),
+        (lambda: Resources(gpu="A100:"), ["gpu='A100:'"]),
+        (lambda: Resources(gpu=":2"), ["gpu=':2'"]),
         (lambda: Resources(cpu=0), ["cpu=0"]),
         (lambda: Resources(memory="lots"), ["lots"]),
         (lambda: Snapshot(mode="stat"), ["did you mean 'state'"]),
@@ -177,7 +182,10 @@ def test_a_wrong_setting_is_refused_with_its_value_and_what_to_do(make, words):
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-@pytest.mark.parametrize(("gpu", "number"), [(None, 0), ("1", 1), ("2", 2), ("L4", 1), ("A100:2", 2), ("H100", 1)])
+@pytest.mark.parametrize(
+    ("gpu", "number"),
+    [(None, 0), ("0", 0), (0, 0), ("1", 1), (1, 1), ("2", 2), ("L4", 1), ("A100:2", 2), ("H100", 1), ("A100-80GB", 1)],
+)
 def test_gpus_are_counted_from_number_kind_or_both(gpu, number):
     assert Resources(gpu=gpu).num_gpus == number
 

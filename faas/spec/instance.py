@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, get_args
 
 from faas.errors import SettingError
@@ -11,10 +12,12 @@ from faas.spec.checks import choice, number, policy, whole
 KeepAliveMode = Literal["fixed", "histogram"]
 KEEP_ALIVE_MODES: tuple[KeepAliveMode, ...] = get_args(KeepAliveMode)
 
+_GPU = re.compile(r"[0-9]+|[A-Za-z][^:]*(:[1-9][0-9]*)?")
+
 
 @policy
 class Resources:
-    """What one instance gets: GPUs ("1", "L4", "A100:2" or None), CPU cores, memory as a Kubernetes quantity."""
+    """What one instance gets: GPUs ("1", "L4", "A100:2"; "0" or None), CPU cores, memory as a Kubernetes quantity."""
 
     gpu: str | None = None
     cpu: float = 1.0
@@ -23,35 +26,19 @@ class Resources:
     def __post_init__(self) -> None:
         number(self, "cpu", 0, above=True)
         parse_bytes(self.memory, "Resources.memory")
-        if self.gpu is not None:
-            kind, _, count = str(self.gpu).rpartition(":")
-            if isinstance(self.gpu, bool) or not (count if kind else str(self.gpu)).strip() or self.num_gpus < 1:
-                raise SettingError(
-                    f"Resources(gpu={self.gpu!r}): write a number ('1'), a kind ('L4') or both ('A100:2')"
-                )
+        if isinstance(self.gpu, bool) or not _GPU.fullmatch(str(self.gpu or "0")) or self.gpu == "":
+            raise SettingError(f"Resources(gpu={self.gpu!r}): write a number ('1'), a kind ('L4') or both ('A100:2')")
 
     @property
     def num_gpus(self) -> int:
         """How many GPUs an instance holds."""
-        if self.gpu is None:
-            return 0
-        _, colon, tail = str(self.gpu).rpartition(":")
-        if tail.isdigit():
-            return int(tail)
-        return 0 if colon or tail.startswith(("-", "+", ".")) or _is_number(tail) else 1
+        number = str(self.gpu or "0").rpartition(":")[2]
+        return int(number) if number.isdigit() else 1
 
     @property
     def memory_bytes(self) -> int:
         """The memory of an instance in bytes."""
         return parse_bytes(self.memory, "Resources.memory")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @policy

@@ -55,7 +55,8 @@ def test_numbers_and_names_are_the_functions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "num", "kind"), [(None, 0, None), ("1", 1, None), ("3", 3, None), ("L4", 1, "L4"), ("H100:8", 8, "H100")]
+    ("gpu", "num", "kind"),
+    [(None, 0, None), ("0", 0, None), ("1", 1, None), ("3", 3, None), ("L4", 1, "L4"), ("H100:8", 8, "H100")],
 )
 def test_kn_10_gpus_are_counted_and_their_kind_is_kept(
     tmp_path: Path, gpu: str | None, num: int, kind: str | None
