@@ -19,7 +19,7 @@ from warmpool.process import Process, Worker, end_all
 from warmpool.protocol import Request
 
 ANSWER_TIMEOUT_S = 10.0
-"""A zygote that owes an answer and says nothing for so long is stuck: a fork takes it milliseconds."""
+"""A zygote, or its worker, that owes the next answer for so long is stuck: a fork takes milliseconds."""
 
 _ALL_BUT_ONE_THREAD = 2**20  # workers to share the processors with: each gets one thread
 
@@ -49,6 +49,7 @@ class Zygote:
         self._disowned: set[Worker] = set()
         self._death = f"zygote {self.pid} died before it answered"
         self._watchdog: asyncio.TimerHandle | None = None
+        self._watched: int | None = None  # the fork that the watchdog waits for
         self._ids = itertools.count()
         self._channel = Channel(sock, self._received, self._hung_up)
         process.on_end(self._channel.drain)
@@ -206,22 +207,31 @@ class Zygote:
             if isinstance(error, BrokenPipeError):
                 raise ZygoteDied(f"zygote {self.pid} is gone: {error}") from error
             raise
-        if self._watchdog is None:
-            self._rearm()
+        self._watch_oldest()
         try:
             return await asyncio.shield(pending.answer)
         except asyncio.CancelledError:
             pending.answer.add_done_callback(self._disown)
             raise
 
-    def _rearm(self) -> None:
-        """Give the zygote `ANSWER_TIMEOUT_S` from now for its next word, as long as it owes one."""
+    def _watch_oldest(self) -> None:
+        """Give the answer that is owed the longest `ANSWER_TIMEOUT_S`, from when it became that.
+
+        The zygote forks in order, but it is the workers that answer: one that hangs must not be waited for as long as
+        later ones come.
+        """
+        oldest = next(iter(self._pending), None)
+        if oldest == self._watched:
+            return
+        self._watched = oldest
         if self._watchdog is not None:
             self._watchdog.cancel()
-        self._watchdog = self._loop.call_later(ANSWER_TIMEOUT_S, self._stuck) if self._pending else None
+        self._watchdog = None if oldest is None else self._loop.call_later(ANSWER_TIMEOUT_S, self._stuck)
 
     def _stuck(self) -> None:
         self._death = f"zygote {self.pid} did not answer in {ANSWER_TIMEOUT_S} s and was killed"
+        if self.process.kill(0):  # it is there still, so the number is its own
+            os.killpg(self.pid, signal.SIGKILL)  # a worker that hangs before it has become one is in its group
         self.process.kill()
 
     def _received(self, message: protocol.ToClient, fds: list[int]) -> None:
@@ -246,7 +256,7 @@ class Zygote:
                     self._refused(id_, f"the worker ended with status {status} before it ran anything")
                 elif id_ in self._workers:
                     self._workers.pop(id_).ended(status)
-        self._rearm()
+        self._watch_oldest()
 
     def _refused(self, id_: int, why: str) -> None:
         pending = self._pending.pop(id_)
@@ -261,7 +271,7 @@ class Zygote:
             pending.lifeline.cut()  # a worker of which we were not told dies with it
             pending.answer.set_exception(ZygoteDied(self._death))
         self._pending.clear()
-        self._rearm()
+        self._watch_oldest()
         for worker in self._workers.values():
             worker.orphaned()
         self._workers.clear()

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -314,6 +315,20 @@ async def test_a_zygote_that_does_not_answer_is_killed(start, monkeypatch):
     with pytest.raises(ZygoteDied, match=r"did not answer in 0\.2 s"):
         await zygote.fork(Request(entry="entries:wait"))
     assert await zygote.process.wait() == -signal.SIGKILL
+
+
+async def test_a_worker_that_hangs_as_it_is_forked_is_not_waited_for_while_others_come(start, run, monkeypatch):
+    zygote = await start("entries", "hangs_its_first_worker")
+    monkeypatch.setattr("warmpool.client.ANSWER_TIMEOUT_S", 1.0)
+    hanging = asyncio.ensure_future(zygote.fork(Request(entry="entries:echo")))
+    await asyncio.sleep(0)  # it is asked for first
+    async with asyncio.timeout(20):
+        while not hanging.done():
+            with contextlib.suppress(ZygoteDied):
+                await run(zygote.fork, "entries:echo", b"x")
+        with pytest.raises(ZygoteDied, match=r"did not answer in 1\.0 s"):
+            await hanging
+    assert zygote.num_forked > 0
 
 
 async def test_stopping_leaves_the_workers_unless_told(start, up):
