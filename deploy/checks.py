@@ -52,9 +52,14 @@ def text_mapping(option: str, value: Mapping[str, str]) -> dict[str, str]:
     return dict(value)
 
 
+def is_env_name(text: str) -> bool:
+    """Whether `text` is a name of an environment variable that every shell takes."""
+    return _ENV_NAME.fullmatch(text) is not None
+
+
 def env_name(option: str, value: str) -> str:
     """A name of an environment variable that every shell takes, and that nobody else sets."""
-    if not _ENV_NAME.fullmatch(value):
+    if not is_env_name(value):
         raise InvalidSpec(option, value, "is not a name of a variable", "use letters, digits and _, no digit first")
     if value in _RESERVED_ENV:
         raise InvalidSpec(option, value, "is set by the platform", "use another name")

@@ -1,9 +1,10 @@
 """Values for a secret as people give them: `NAME=VALUE` words, files, and the lines of an `.env` file."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from deploy import checks
 from deploy.errors import InvalidSpec
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -64,6 +65,20 @@ def checked(values: dict[str, bytes]) -> dict[str, bytes]:
     if (total := sum(map(len, values.values()))) > _MOST_BYTES:
         raise InvalidSpec("secret", f"{total} bytes", "is more than a secret holds", "keep it under 1 MiB")
     return values
+
+
+def notes(name: str, values: Mapping[str, bytes]) -> list[str]:
+    """What people may not expect of a secret's values as variables of a function, in sentences."""
+    found = []
+    for key, value in sorted(values.items()):
+        if not checks.is_env_name(key):
+            found.append(
+                f"{key} is no name of a variable: a function that names {name} whole may not get it; name the key, "
+                f"as in secrets=['VARIABLE={name}/{key}']"
+            )
+        if value.endswith(b"\n") and b"\n" not in value[:-1]:
+            found.append(f"the value of {key} ends with a line feed, which headers and passwords do not take")
+    return found
 
 
 def _put(found: dict[str, bytes], key: str, value: bytes) -> None:

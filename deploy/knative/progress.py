@@ -13,6 +13,10 @@ Stage = Literal["configuration", "revision", "scheduling", "creating", "starting
 _SLOWEST_FIRST: tuple[Stage, ...] = ("scheduling", "creating", "starting")
 _OF_SCHEDULER = re.compile(r"\d+/\d+ nodes are available|no nodes available to schedule pods")
 """What the scheduler says of a pod that it finds no node for, as Knative passes it on."""
+_OF_PULLING = re.compile(r"^\w*ImagePull|Unable to fetch image")
+_WITHOUT_RIGHT = re.compile(
+    r"\b40[13]\b|unauthorized|denied|authentication required|no basic auth|authorization failed", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,19 @@ def look(service: Document, pods: Iterable[Document], generation: int = 0) -> Pr
     if trouble is not None:
         message = f"{trouble.reason}: {trouble.message}"
     return Progress(stage, message or _said(service, "ConfigurationsReady"), revision, states, trouble)
+
+
+def hint(trouble: Trouble, revision: str | None, pods: Iterable[Document]) -> str:
+    """What to do about a trouble whose own words do not say it, after a semicolon; empty where nothing is known."""
+    if _OF_PULLING.search(f"{trouble.reason} {trouble.message}") and _WITHOUT_RIGHT.search(trouble.message):
+        return "; have the registry's credentials put into the namespace's service account (imagePullSecrets)"
+    num_others = sum(label(pod, REVISION_LABEL) != revision for pod in pods)
+    if trouble.reason == "Unschedulable" and num_others:
+        return (
+            f"; other revisions keep {num_others} of its instances until this one is ready: have room for one more, "
+            "or delete the service and deploy again"
+        )
+    return ""
 
 
 def _stage(pods: tuple[PodState, ...]) -> tuple[Stage, str]:

@@ -1,13 +1,13 @@
 """Waiting for a service: until it is ready, with what happens meanwhile, or until it is gone."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
 from deploy.errors import ClusterError, NotReady
 from deploy.knative.gathered import Ended, Gathered
-from deploy.knative.progress import Progress, Trouble, look
+from deploy.knative.progress import Progress, Trouble, hint, look
 from deploy.knative.resources import (
     PODS,
     REVISIONS,
@@ -87,7 +87,14 @@ def wait_ready(
             decided = deadline if failing_since is None else min(deadline, failing_since + _settle_s(last, settle_s))
             came = sources.next(decided - clock())
             if came is None:
-                raise _not_ready(rest, namespace, name, last, timeout_s=timeout_s if clock() >= deadline else None)
+                raise _not_ready(
+                    rest,
+                    namespace,
+                    name,
+                    last,
+                    pods=seen.pods.values(),
+                    timeout_s=timeout_s if clock() >= deadline else None,
+                )
             source, event = came
             if isinstance(event, Ended):
                 if event.error is not None:
@@ -142,7 +149,9 @@ def _ready(name: str, service: Document, waited_s: float) -> Ready:
     return Ready(name, status.get("url", ""), revision, receives, waited_s)
 
 
-def _not_ready(rest: Rest, namespace: str, name: str, last: Progress, *, timeout_s: float | None) -> NotReady:
+def _not_ready(
+    rest: Rest, namespace: str, name: str, last: Progress, *, pods: Iterable[Document], timeout_s: float | None
+) -> NotReady:
     """The error for a wait that ends at `timeout_s`, or before it (None) because the service has failed."""
     trouble = last.trouble or _slow(last)
     if trouble.pod is None and last.revision is not None:
@@ -153,7 +162,7 @@ def _not_ready(rest: Rest, namespace: str, name: str, last: Progress, *, timeout
     revision = "" if last.revision is None else f" (revision {last.revision})"
     pod = "" if trouble.pod is None else f", pod {trouble.pod}"
     see = f"kubectl describe pod {trouble.pod} -n {namespace}" if trouble.pod else f"faas describe {name}"
-    said = ": ".join(part for part in (trouble.reason, trouble.message) if part)
+    said = ": ".join(part for part in (trouble.reason, trouble.message) if part) + hint(trouble, last.revision, pods)
     message = f"service {name}{revision} {what}{pod}: {said}; see more with: {see}"
     return NotReady(message, reason=reason, pod=trouble.pod, log=log)
 

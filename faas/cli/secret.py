@@ -56,6 +56,10 @@ def create(
         listing.write_json(told)
     else:
         click.echo(f"{name} in {told['namespace']} is {action}: {', '.join(sorted(given))}")
+    from deploy.env_file import notes  # help is to be quick
+
+    for note in notes(name, given):
+        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
 
 
 @command.command("list")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deploy import InvalidSpec
-from deploy.env_file import files, literals, parse
+from deploy.env_file import files, literals, notes, parse
 
 
 def test_literals_keep_the_value_as_it_is() -> None:
@@ -60,3 +60,10 @@ def test_lines_of_an_env_file() -> None:
 def test_lines_that_are_wrong(text: str, part: str) -> None:
     with pytest.raises(InvalidSpec, match=part):
         parse(text)
+
+
+def test_what_a_variable_does_not_take_is_noted() -> None:
+    assert notes("hub", {"TOKEN": b"abc", "CERT": b"-----\nabc\n-----\n"}) == []
+    of_value, of_key = notes("hub", {"hf-token": b"abc", "TOKEN": b"abc\n"})
+    assert "the value of TOKEN ends with a line feed" in of_value
+    assert "secrets=['VARIABLE=hub/hf-token']" in of_key

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.knative.progress import look
+from deploy.knative.progress import Trouble, hint, look
 
 READY_POD = {"type": "Ready", "status": "True"}
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
@@ -114,3 +114,21 @@ def test_that_a_pod_had_no_node_is_no_failure_once_it_has_one() -> None:
 def test_before_there_is_a_revision() -> None:
     found = look(service(MAKING, latestCreatedRevisionName=None), [])
     assert (found.stage, found.message) == ("configuration", "ConfigurationsReadyIsUnknown")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "is_told"),
+    [
+        ("ErrImagePull", "failed to authorize: unexpected status: 401 Unauthorized", True),
+        ("ImagePullBackOff", "pull access denied, repository does not exist or may require authorization", True),
+        (
+            "ContainerMissing",
+            'Unable to fetch image "a": GET https://b/v2/: unexpected status code 403 Forbidden',
+            True,
+        ),
+        ("ErrImagePull", "manifest unknown", False),
+        ("CrashLoopBackOff", "it ended with exit code 1: 401 Unauthorized", False),
+    ],
+)
+def test_an_image_that_nodes_have_no_right_to_is_told_with_what_to_do(reason: str, message: str, is_told: bool) -> None:
+    assert ("imagePullSecrets" in hint(Trouble(reason, message), None, [])) is is_told

@@ -82,6 +82,16 @@ def test_a_pod_without_a_node_is_awaited_to_the_deadline(api: ApiServer, rest: R
     assert "Insufficient nvidia.com/gpu" in seen[-1].message
 
 
+def test_a_gpu_that_the_revision_before_keeps_is_said(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    api.controller.behaviours["ghcr.io/acme/hello:2"] = "unschedulable"
+    cluster.apply(document(tag="2"))
+    with pytest.raises(
+        NotReady, match=r"Insufficient nvidia\.com/gpu.*; other revisions keep 1 of its instances until"
+    ):
+        wait_ready(rest, "default", "hello", timeout_s=1, settle_s=0.1)
+
+
 def test_a_service_that_is_not_there_is_not_awaited(cluster: Cluster) -> None:
     with pytest.raises(NotReady, match="is gone") as raised:
         cluster.wait_ready("hello", timeout_s=20)
