@@ -13,7 +13,8 @@ def imported(compiled: CodeType, package: str) -> Iterator[str]:
     """Give the full names of the modules that code imports or may, itself or in what is defined in it.
 
     `package` is what relative imports start from. Of `from a import b`, both `a` and `a.b` may be modules. Where code
-    imports by name (`importlib.import_module`), each text in it may be one.
+    imports by name (`importlib.import_module`), each text in it may be one; the text `a.`, to which something is put
+    (`f"a.{name}"`), may be any in `a`, which is given as `a.*`.
     """
     constants: list[object] = []
     for step in dis.get_instructions(compiled):
@@ -27,9 +28,10 @@ def imported(compiled: CodeType, package: str) -> Iterator[str]:
         if isinstance(constant, CodeType):
             yield from imported(constant, package)
         elif by_name and isinstance(constant, str):
-            name = absolute(constant.lstrip("."), len(constant) - len(constant.lstrip(".")), package)
+            written = constant.strip(".")
+            name = absolute(written, len(constant) - len(constant.lstrip(".")) if written else 0, package)
             if name and all(part.isidentifier() for part in name.split(".")):
-                yield name
+                yield f"{name}.*" if constant.endswith(".") else name
 
 
 def _named(name: str, level: object, wanted: object, package: str) -> Iterator[str]:

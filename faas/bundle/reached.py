@@ -53,7 +53,7 @@ class Walk:
         self._specs: dict[str, importlib.machinery.ModuleSpec | None] = {}
 
     def add(self, names: Iterable[str]) -> None:
-        """Follow modules by their names, and all that they import.
+        """Follow modules by their names (`a.*`: all that lie in `a`), and all that they import.
 
         Raises:
             Unbundleable: one is local and has no file that can travel.
@@ -65,6 +65,9 @@ class Walk:
             if name in seen or name in self.reached.local:
                 continue
             seen.add(name)
+            if name.endswith(".*"):
+                waiting.extend(self._inner(name.removesuffix(".*")))
+                continue
             self.add(_parents(name))  # first: most are of a package that is installed
             if (found := self._local(name)) is None:
                 continue
@@ -81,9 +84,8 @@ class Walk:
         """
         self.add([name])
         spec = None if name in self.reached.local else self._spec(name)
-        if spec is not None and spec.origin is None and spec.submodule_search_locations is not None:
-            places = getattr(spec.submodule_search_locations, "_path", spec.submodule_search_locations)
-            self.add(f"{name}.{module.name}" for module in pkgutil.iter_modules(places))
+        if spec is not None and spec.origin is None:
+            self.add([f"{name}.*"])
 
     def add_code(self, compiled: CodeType, package: str) -> None:
         """Follow what code that belongs to no file imports. Raises Unbundleable."""
@@ -122,6 +124,10 @@ class Walk:
             return Path(spec.origin).absolute(), spec.submodule_search_locations is not None
         return None, False
 
+    def _inner(self, package: str) -> list[str]:
+        """Return the names of the modules that lie in a package."""
+        return [f"{package}.{module.name}" for module in pkgutil.iter_modules(self._places(package) or ())]
+
     def _spec(self, name: str) -> importlib.machinery.ModuleSpec | None:
         if name not in self._specs:
             self._specs[name] = self._find(name)
@@ -132,12 +138,10 @@ class Walk:
         parent, _, _ = name.rpartition(".")
         path: Iterable[str] = self._search
         if parent:
-            places: Any = getattr(sys.modules.get(parent), "__path__", None)
-            if places is None:
-                places = getattr(self._spec(parent), "submodule_search_locations", None)
+            places = self._places(parent)
             if places is None:
                 return None
-            path = list(getattr(places, "_path", places))  # that of a namespace package asks for its parent, imported
+            path = places
         for finder in sys.meta_path:
             look = getattr(finder, "find_spec", None)
             is_path = finder is importlib.machinery.PathFinder
@@ -150,6 +154,14 @@ class Walk:
             if isinstance(spec, importlib.machinery.ModuleSpec):
                 return spec
         return None
+
+    def _places(self, package: str) -> list[str] | None:
+        """Return the folders of a package; None for what is none."""
+        places: Any = getattr(sys.modules.get(package), "__path__", None)
+        if places is None:
+            places = getattr(self._spec(package), "submodule_search_locations", None)
+        # That of a namespace package asks for its parent, which is not imported.
+        return None if places is None else list(getattr(places, "_path", places))
 
 
 def _namespace(name: str, path: Iterable[str]) -> importlib.machinery.ModuleSpec:

@@ -60,6 +60,20 @@ def test_cp_01_a_module_by_a_made_up_name_is_found_by_loading_elsewhere(project,
     assert answers(tmp_path, {"b": [{"n": "one"}]}) == {"b": [1]}
 
 
+def test_cp_01_modules_that_are_imported_by_a_name_made_up_in_predict_travel(project, tmp_path):
+    (project / "plugins").mkdir()
+    (project / "plugins" / "one.py").write_text("from .aid import K\n")
+    (project / "plugins" / "aid.py").write_text("K = 1\n")
+    (project / "app.py").write_text(
+        HEAD + "import importlib\n@inference_function\n"
+        "def f(n: str) -> int: return importlib.import_module(f'plugins.{n}').K\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"n": "one"}]}) == {"b": [1]}
+
+
 def test_cp_01_what_cannot_be_had_elsewhere_is_refused_by_name(project, tmp_path):
     found = script(
         project,

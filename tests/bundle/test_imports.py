@@ -27,6 +27,9 @@ def imported(source: str, package: str = "") -> list[str]:
         ("def f():\n    class C:\n        def g(self): return (lambda: __import__('late.one'))", "", ["late.one"]),
         ("async def f():\n    import late", "", ["late"]),
         ("import importlib\nimportlib.import_module('.x', 'ignored')", "p", ["importlib", "p.x", "ignored"]),
+        ("__import__(f'plugins.{n}')", "", ["plugins.*"]),
+        ("__import__(f'.plugins.{n}', p)", "p", ["p.plugins.*"]),
+        ("__import__('a'.split('.')[0])", "p", ["a"]),
         ("text = 'a.b'", "", []),
     ],
 )
