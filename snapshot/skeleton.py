@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle
 
-from snapshot import arrays, onnx_session, parametrized, paths, process_bound, tensors
+from snapshot import arrays, generators, onnx_session, parametrized, paths, process_bound, tensors
 from snapshot.errors import Unfreezable
 from snapshot.export.module import itself
 from snapshot.plan import Source
@@ -27,6 +27,8 @@ _MIN_BUFFER_BYTES = 1024
 _NOTHING: Mapping[int, object] = {}
 _BUILT_IN: dict[str, Reducer] = {
     **process_bound.REDUCERS,
+    "numpy.random.bit_generator.BitGenerator": generators.reduce_bit_generator,
+    "numpy.random.mtrand.RandomState": generators.reduce_random_state,
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
 }
 
