@@ -130,7 +130,12 @@ def encode(value: Any) -> bytes:
         raise HandlerError(f"the answer cannot be written as JSON: {error}") from None
 
 
-def _encode_hook(value: Any) -> Any:
+def encode_hook(value: Any) -> Any:
+    """Return what is written for a value that the encoder does not know.
+
+    Raises:
+        TypeError: JSON has no form for it.
+    """
     plain = arrays.to_plain(value)
     if plain is not NotImplemented:
         return plain
@@ -161,7 +166,7 @@ def _scrubbed(value: Any) -> Any:
         return [_scrubbed(v) for v in value]
     if value is None or isinstance(value, int | float):
         return value
-    return _scrubbed(msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True))
+    return _scrubbed(msgspec.to_builtins(value, enc_hook=encode_hook, str_keys=True))
 
 
 _KEYS: Final = {None: "null", True: "true", False: "false"}
@@ -177,5 +182,5 @@ _LIKE: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
 )
 """What is written as something else is, of which it is a kind; a class of the user's made of one of these, too."""
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
+_ENCODER = msgspec.json.Encoder(enc_hook=encode_hook)
 _ANY = decoder(Any)

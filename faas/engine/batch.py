@@ -17,6 +17,7 @@ from faas.clock import Clock
 from faas.engine import isolation
 from faas.engine.gradients import set_gradients
 from faas.engine.outcomes import Attempt, Raised, as_raised, settle, shared, slots
+from faas.engine.owned import owned, owned_all, owned_array
 from faas.engine.work import Work
 from faas.errors import HandlerError, said
 from faas.messages import END, Call, num_items
@@ -249,16 +250,18 @@ class Batch:
             self._report.exhausted_at = min(size, self._report.exhausted_at or size)
 
     def _values(self, returned: Any, calls: Sequence[Call], size: int) -> list[Any]:
+        whole = owned_array(returned)
         try:
-            return self._work.values(returned, calls, size)
+            values = self._work.values(whole, calls, size)
         except HandlerError as error:
             return _each(error, len(calls))
+        return owned_all(values) if whole is returned else values
 
     def _step_values(self, returned: Any, num_slots: int) -> list[Any]:
         if not self._work.batched:
-            return [returned]
+            return [owned(returned)]
         try:
-            return slots(returned, num_slots, self._work.title)
+            return owned_all(slots(returned, num_slots, self._work.title))
         except HandlerError as error:
             return _each(error, num_slots)
 
