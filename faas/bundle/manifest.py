@@ -111,8 +111,13 @@ def _check(bundle: Bundle) -> None:
         if not is_inside(path) or path == MANIFEST or file.num_bytes < 0:
             raise BadBundle(f"{MANIFEST} lists {path!r}, which is no plain path inside the bundle")
     module, colon, attribute = bundle.target.partition(":")
-    if not colon or not attribute or not all(part.isidentifier() for part in module.split(".")):
+    if not colon or not attribute or not all(_is_modules(part) for part in module.split(".")):
         raise BadBundle(f"{MANIFEST}: the target {bundle.target!r} is none; it must be MODULE:NAME")
+
+
+def _is_modules(name: str) -> bool:
+    """Tell whether a name may be a module's: that of a file, which has not to be one that code can write (`my-app`)."""
+    return name.strip() != "" and name.isprintable() and not set("/\\:") & set(name)
 
 
 def is_inside(path: str) -> bool:

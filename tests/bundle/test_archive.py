@@ -101,6 +101,8 @@ def test_a_manifest_that_cannot_be_meant_is_refused():
         ({"format": 3}, "of format 3"),
         ({"format": "x"}, "format"),
         ({"target": "app"}, "MODULE:NAME"),
+        ({"target": "../app:f"}, "MODULE:NAME"),
+        ({"target": "a\nb:f"}, "MODULE:NAME"),
         ({"files": {"code/x": {"digest": "0", "num_bytes": 1 << 50}}}, "more than"),
         ({"files": {"code/x": {"digest": "0", "num_bytes": -1}}}, "no plain path"),
         ({"python": 3}, "python"),

@@ -60,6 +60,17 @@ def test_cp_01_a_module_by_a_made_up_name_is_found_by_loading_elsewhere(project,
     assert answers(tmp_path, {"b": [{"n": "one"}]}) == {"b": [1]}
 
 
+def test_cp_01_a_file_whose_name_no_import_can_write_travels(project, tmp_path):
+    (project / "aid.py").write_text("K = 5\n")
+    (project / "my-app 2.py").write_text(
+        HEAD + "import aid\n@inference_function\ndef f(x: int) -> int: return x + aid.K\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "my-app 2.py:f", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [6]}
+
+
 def test_cp_01_modules_that_are_imported_by_a_name_made_up_in_predict_travel(project, tmp_path):
     (project / "plugins").mkdir()
     (project / "plugins" / "one.py").write_text("from .aid import K\n")
