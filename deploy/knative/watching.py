@@ -83,7 +83,7 @@ class Watch:
                 version = None
             num_fruitless = 0 if fruitful else num_fruitless + 1
             if num_fruitless:
-                self._stopped.wait(min(_MOST_BACKOFF_S, _BACKOFF_S * 2**num_fruitless, self._left(deadline)))
+                self._stopped.wait(min(pause_s(num_fruitless), self._left(deadline)))
 
     def _left(self, deadline: float) -> float:
         return max(0.0, deadline - self._clock())
@@ -116,6 +116,11 @@ class Watch:
         with self._lock:
             self._response = response
             return not self._stopped.is_set()
+
+
+def pause_s(num_fruitless: int) -> float:
+    """How long to wait after so many watches in a row that brought nothing; a quiet service may have any number."""
+    return min(_MOST_BACKOFF_S, _BACKOFF_S * 2.0 ** min(num_fruitless, 10))
 
 
 def _event(line: bytes, path: str) -> tuple[str, Document]:

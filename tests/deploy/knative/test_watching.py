@@ -97,6 +97,10 @@ def test_k8_02_an_event_that_breaks_off_in_the_middle_means_a_new_list(
     watch.stop()
 
 
+def test_quiet_watches_are_taken_up_ever_after() -> None:
+    assert [watching_module.pause_s(number) for number in (1, 2, 5, 7, 100_000)] == [0.1, 0.2, 1.6, 5, 5]
+
+
 def test_history_that_is_gone_is_no_loss(api: ApiServer, rest: Rest) -> None:
     """The watch's own version is too old by the time it begins: the real 410."""
     watch, events = watching(rest)
