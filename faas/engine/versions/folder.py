@@ -32,10 +32,10 @@ class Folder:
         """See `Source`."""
         try:
             children = [child.name for child in self.base.iterdir()]
+            found = named(name for name in children if (self.base / name / MANIFEST_FILE).is_file())
+            places = {number: str((self.base / name).resolve()) for number, name in found.names.items()}
         except OSError as error:
-            raise SourceError(f"{self.base} cannot be looked at: {error.strerror}") from None
-        found = named(name for name in children if (self.base / name / MANIFEST_FILE).is_file())
-        places = {number: str((self.base / name).resolve()) for number, name in found.names.items()}
+            raise SourceError(f"{error.filename or self.base} cannot be looked at: {error.strerror}") from None
         return Look(places, self._file(), found.warnings)
 
     def write(self, content: bytes) -> None:

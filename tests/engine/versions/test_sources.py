@@ -87,6 +87,15 @@ def test_l3_a_base_that_is_missing_is_an_error(tmp_path: Path):
         Folder(tmp_path / "nothing").look()
 
 
+def test_l3_a_child_that_cannot_be_looked_at_is_an_error_too(tmp_path: Path):
+    base = tmp_path
+    while (left := 4090 - len(str(base))) > 1:  # what is in a child of it has too long a path
+        base /= "d" * min(200, left - 1)
+    (base / "1").mkdir(parents=True)
+    with pytest.raises(SourceError, match="cannot be looked at: File name too long"):
+        Folder(base).look()
+
+
 def test_the_file_is_replaced_as_a_whole(tmp_path: Path):
     folder = Folder(tmp_path / "versions")
     folder.write(plan.write(Wishes(labels={"stable": 1})))
