@@ -102,13 +102,10 @@ class Direct:
         """Start what waits, as far as there are places."""
         while len(self._running) < self._max_inputs and (call := self._queue.pop()) is not None:
             call.picked_at = self._clock()
-            self._running[call] = asyncio.get_running_loop().create_task(self._compute(call, is_awaited=False))
+            self._running[call] = asyncio.get_running_loop().create_task(self._compute(call))
 
-    async def _compute(self, call: Call, *, is_awaited: bool = True) -> None:
-        """Run the handler in the current task, which is the call's in `_running`, and give the call its outcome.
-
-        `is_awaited` by who writes the answer, so that nothing else happens before.
-        """
+    async def _compute(self, call: Call) -> None:
+        """Run the handler in the current task, which is the call's in `_running`, and give the call its outcome."""
         call.started_at, call.batch_size = self._clock(), 1
         set_gradients(self._work.grad)
         try:
@@ -118,7 +115,7 @@ class Direct:
                 await self._stream(call)
             else:
                 value = await self._work.call(**self._work.arguments((call,)))
-                self._end(call, value if is_awaited else owned(value))
+                self._end(call, owned(value))
         except asyncio.CancelledError as error:
             if self._running[call].cancelling() > (call in self._stopped):  # somebody else cancels the task as well
                 call.on_leave = None
