@@ -2,7 +2,9 @@
 
 1. `FAAS_REGISTRY_USER` and `FAAS_REGISTRY_PASSWORD`, for the registry that `FAAS_REGISTRY` names and no other;
 2. the document in `DOCKER_AUTH_CONFIG`;
-3. `config.json` in `DOCKER_CONFIG`, or in `~/.docker`: `credHelpers`, then `auths`, then `credsStore`.
+3. `config.json` in `DOCKER_CONFIG`, or in `~/.docker`: `credHelpers`, then `auths`, then `credsStore`;
+4. what podman and buildah write, in the same form: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR`
+   and in `~/.config`.
 
 Helpers are programs `docker-credential-NAME` on the PATH; they may ask a cloud, so they have half a minute.
 """
@@ -62,14 +64,17 @@ class Keychain:
             found = self._of_document(_parsed(text, "DOCKER_AUTH_CONFIG"), "DOCKER_AUTH_CONFIG", registry)
             if found is not None:
                 return found
-        path = self._config_path()
-        try:
-            text = path.read_text()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise CredentialsError(f"{path} cannot be read: {error}", "make it readable, or move it away") from None
-        return self._of_document(_parsed(text, str(path)), str(path), registry)
+        for path in self._files():
+            try:
+                text = path.read_text()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, UnicodeDecodeError) as error:
+                raise CredentialsError(f"{path} cannot be read: {error}", "make it readable, or move it away") from None
+            found = self._of_document(_parsed(text, str(path)), str(path), registry)
+            if found is not None:
+                return found
+        return None
 
     def _of_variables(self, registry: str) -> Credentials | None:
         names = ("FAAS_REGISTRY", "FAAS_REGISTRY_USER", "FAAS_REGISTRY_PASSWORD")
@@ -80,11 +85,14 @@ class Keychain:
             )
         return Credentials(user, password) if user and host == registry else None
 
-    def _config_path(self) -> Path:
-        folder = self._environment.get("DOCKER_CONFIG")
-        if folder:
-            return Path(folder) / "config.json"
-        return Path(self._environment.get("HOME") or "/") / ".docker" / "config.json"
+    def _files(self) -> list[Path]:
+        """The files that may hold credentials, whether they are there or not, the first that counts first."""
+        told, home = self._environment.get, Path(self._environment.get("HOME") or "/")
+        of_docker = Path(told("DOCKER_CONFIG") or home / ".docker") / "config.json"
+        if named := told("REGISTRY_AUTH_FILE"):
+            return [of_docker, Path(named)]
+        folders = [Path(folder) for folder in (told("XDG_RUNTIME_DIR"), home / ".config") if folder]
+        return [of_docker, *(folder / "containers" / "auth.json" for folder in folders)]
 
     def _of_document(self, document: Mapping[str, Any], where: str, registry: str) -> Credentials | None:
         key = _DOCKER_HUB_KEY if registry == DOCKER_HUB else registry
@@ -95,7 +103,7 @@ class Keychain:
         auths = _member(document, "auths", where)
         for name in (key, *auths):
             entry = auths.get(name)
-            if isinstance(entry, Mapping) and _host(name) == _host(key):
+            if isinstance(entry, Mapping) and _host(name) in (_host(key), registry):
                 found = _of_entry(entry, f"auths[{name!r}] of {where}")
                 if found is not None:
                     return found

@@ -34,6 +34,25 @@ def test_the_configuration_is_found_at_home(tmp_path: Path) -> None:
     assert Keychain({"HOME": str(tmp_path)}).find("ghcr.io") == Credentials("u", "p")
 
 
+def test_what_podman_writes_counts_after_what_docker_does(tmp_path: Path) -> None:
+    def write(path: Path, user: str, *registries: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"auths": {one: {"auth": basic(user, "p")} for one in registries}}))
+
+    write(tmp_path / ".docker" / "config.json", "docker", "a.io")
+    write(tmp_path / "run" / "containers" / "auth.json", "run", "a.io", "b.io", "docker.io")
+    write(tmp_path / ".config" / "containers" / "auth.json", "home", "b.io", "c.io")
+    write(tmp_path / "named.json", "named", "c.io/team")
+    environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    for environ, users in (
+        (environment, {"a.io": "docker", "b.io": "run", "c.io": "home", "docker.io": "run", "d.io": None}),
+        ({"HOME": str(tmp_path)}, {"a.io": "docker", "b.io": "home"}),
+        ({**environment, "REGISTRY_AUTH_FILE": str(tmp_path / "named.json")}, {"b.io": None, "c.io": "named"}),
+    ):
+        for registry, user in users.items():
+            assert getattr(Keychain(environ).find(registry), "username", None) == user
+
+
 @pytest.mark.parametrize(
     "key", ["ghcr.io", "https://ghcr.io", "https://ghcr.io/v1/", "http://ghcr.io/v2/", "ghcr.io/acme"]
 )
