@@ -68,7 +68,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             self.modules.add(str(one.__module__))
         elif kind is ModuleType:
             self.modules.add(str(vars(one)["__name__"]))
-        _refuse_large(one)
+        _refuse_state(one)
         return None
 
     def reducer_override(self, one: Any) -> Any:
@@ -151,7 +151,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.made[module] = None
         found = {name: scope[name] for name in dict.fromkeys(names) if name in scope}
         for name, value in found.items():
-            _refuse_large(value, f"the global {name}")
+            _refuse_state(value, f"the global {name}")
         own = str(one.__name__)
         return {**found, own: one} if scope.get(own) is one else found
 
@@ -189,14 +189,26 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         return rebuilt.module, (module.__name__,), (module.__name__, globals_), None, None, rebuilt.set_globals
 
 
-def _refuse_large(one: Any, variable: str | None = None) -> None:
-    size = _size(one)
+def _refuse_state(one: Any, variable: str | None = None) -> None:
+    """Refuse what is state and no code: what is large, or lies on a device that there may be none of elsewhere."""
+    size, device = _size(one), _device(one)
+    if device != "cpu":
+        raise Unbundleable(
+            f"{variable or 'something'} would travel in the code: {type(one).__name__} on {device}",
+            "load it in setup(), which finds the device of its instance",
+            variable,
+        )
     if size > MAX_VALUE_BYTES:
         raise Unbundleable(
             f"{variable or 'something'} would travel in the code: {type(one).__name__} of {size / 1e6:.1f} MB",
             "load it in setup(), so that the snapshot holds it, or from a file that travels: include=",
             variable,
         )
+
+
+def _device(one: Any) -> str:
+    torch = sys.modules.get("torch")
+    return str(one.device) if torch is not None and isinstance(one, torch.Tensor) else "cpu"
 
 
 def _size(one: Any) -> int:

@@ -56,6 +56,13 @@ CASES = {
         "lock",
         "setup()",
     ),
+    "a tensor on a device": (
+        "import torch\ntable = {'w': torch.empty(2, device='meta')}",
+        "table",
+        "the global table['w']",
+        "on meta",
+        "setup()",
+    ),
     "a default": ("def g(held=threading.Lock()): return held", "g()", "the default value 0", "lock", "setup()"),
 }
 
