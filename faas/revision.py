@@ -110,6 +110,10 @@ class Loaded:
                 print(f"faas: setup() runs, since the snapshot does not thaw: {error}", file=sys.stderr, flush=True)
                 begun = time.monotonic()
         if not self.thawed:
+            if (num_threads := settings.read().num_threads) is not None:
+                from faas import onnx_threads  # nothing to an instance that thaws
+
+                onnx_threads.limit(num_threads)
             self.handler.setup()
             try:
                 self.share_tensors()
