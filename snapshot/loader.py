@@ -7,7 +7,7 @@ direct   the same past the page cache, several reads in flight
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -39,13 +39,13 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Facts:
-    """What `decide` goes by: the file system, the files' size in sum and how much of it the page cache holds, and the
-    memory that this process may still take (the page cache counts as free)."""
+    """What `decide` goes by: the file system, the files' size in sum and how much of it the page cache holds, and what
+    tells the memory that this process may still take (the page cache counts as free): asked only where that matters."""
 
     kind: Kind
     num_bytes: int
     cached_bytes: int
-    available_bytes: int
+    available: Callable[[], int] = available_bytes
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,15 @@ def decide(asked: LoadMode, facts: Facts) -> Plan:
     num_cold_bytes = facts.num_bytes - facts.cached_bytes
     mode = asked
     if mode == "auto":
-        fits_twice = facts.num_bytes + num_cold_bytes <= facts.available_bytes
-        mode = "map" if facts.kind != "remote" else "read" if fits_twice else "direct"
+        if facts.kind != "remote":
+            mode = "map"
+        else:
+            mode = "read" if facts.num_bytes + num_cold_bytes <= facts.available() else "direct"
     if mode == "map":
         is_worth_it = facts.kind != "memory" and num_cold_bytes >= max(_FEW_BYTES, _SMALL_SHARE * facts.num_bytes)
-        return Plan("map", read_ahead=is_worth_it and facts.num_bytes <= facts.available_bytes)
-    if facts.num_bytes > facts.available_bytes:
-        raise NotEnoughMemoryError(facts.num_bytes, facts.available_bytes, mode)
+        return Plan("map", read_ahead=is_worth_it and facts.num_bytes <= facts.available())
+    if facts.num_bytes > (available := facts.available()):
+        raise NotEnoughMemoryError(facts.num_bytes, available, mode)
     return Plan(mode)
 
 
@@ -123,4 +125,4 @@ def facts_of(paths: Sequence[Path]) -> Facts:
             num_bytes += size
             num_cached_bytes += cached_bytes(descriptor, size)
     kind = kind_of(paths[0]) if paths else "local"
-    return Facts(kind, num_bytes, num_cached_bytes, available_bytes())
+    return Facts(kind, num_bytes, num_cached_bytes)

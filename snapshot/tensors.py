@@ -4,6 +4,7 @@ Torch is imported inside the functions: a graph without tensors is frozen and th
 """
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ _STORED_DTYPES = {
     "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ",
 }  # fmt: skip
 _TORCH_DTYPES = {stored: dtype for dtype, stored in _STORED_DTYPES.items()}
+
+FORMS = ("torch", "parameter")
+"""What views of tensors are."""
 
 
 def stored_dtype(dtype: "torch.dtype") -> str | None:
@@ -131,25 +135,26 @@ def storage_on(memory: memoryview, device: str) -> "torch.UntypedStorage":
     return (flat if device == "cpu" else flat.to(device)).untyped_storage()
 
 
-def from_whole(view: View, memory: memoryview) -> "torch.Tensor | None":
-    """The tensor or parameter that `view` describes, where it is all of its stored tensor, on the CPU; else None.
+def wholes(views: Iterable[View], memory: Sequence[memoryview]) -> "Iterator[torch.Tensor | None]":
+    """Of each view, the tensor or parameter that it describes, where it is all of its stored tensor, on the CPU; else
+    None.
 
     What `from_view` makes too, with half of its calls of torch: nearly all tensors of a model are such. Its storage is
     the whole stored tensor, so other views can lie in that.
     """
-    if view.strides is not None or view.start or view.form == "storage" or not len(memory):
-        return None
     import torch
 
-    dtype = getattr(torch, view.dtype, None)
-    if not isinstance(dtype, torch.dtype) or prod(view.shape) * dtype.itemsize != len(memory):
-        return None
-    try:
-        tensor = torch.frombuffer(memory, dtype=dtype)
-        # In place, as its memory is what the shape takes: a view would be one more tensor to make.
-        return _as_form(view, tensor if len(view.shape) == 1 else tensor.resize_(view.shape))
-    except (RuntimeError, TypeError, ValueError):  # a type that buffers cannot have, or a view that is none
-        return None
+    for view in views:
+        stored, whole = memory[view.tensor], None
+        dtype = getattr(torch, view.dtype, None) if view.strides is None and not view.start and len(stored) else None
+        if isinstance(dtype, torch.dtype) and prod(view.shape) * dtype.itemsize == len(stored):
+            try:
+                flat = torch.frombuffer(stored, dtype=dtype)
+                # In place, as its memory is what the shape takes: a view would be one more tensor to make.
+                whole = _as_form(view, flat if len(view.shape) == 1 else flat.resize_(view.shape))
+            except (RuntimeError, TypeError, ValueError):  # a type that buffers cannot have, or a view that is none
+                pass
+        yield whole
 
 
 def _as_form(view: View, tensor: "torch.Tensor") -> "torch.Tensor":

@@ -133,4 +133,4 @@ def _sources(folder: Path, manifest: Manifest, wanted: set[int], load: LoadMode)
 
 def reads_direct(asked: LoadMode, facts: Facts) -> bool:
     """Whether files that are as `facts` says are read past the page cache on their way to a device."""
-    return asked == "direct" or (asked == "auto" and facts.num_bytes - facts.cached_bytes > facts.available_bytes)
+    return asked == "direct" or (asked == "auto" and facts.num_bytes - facts.cached_bytes > facts.available())

@@ -200,13 +200,14 @@ GIB = 1 << 30
     ],
 )
 def test_the_decision(asked: LoadMode, kind: Kind, sizes: tuple[int, int, int], plan: Plan) -> None:
-    assert decide(asked, Facts(kind, *(size * GIB for size in sizes))) == plan
+    num_bytes, cached_bytes, available_bytes = (size * GIB for size in sizes)
+    assert decide(asked, Facts(kind, num_bytes, cached_bytes, lambda: available_bytes)) == plan
 
 
 @pytest.mark.parametrize(("asked", "kind"), [("read", "local"), ("direct", "local"), ("auto", "remote")])
 def test_too_little_memory_is_told_before_with_both_sizes(asked: LoadMode, kind: Kind) -> None:
     with pytest.raises(snapshot.NotEnoughMemoryError, match=f'{9 * GIB} bytes.*{8 * GIB} are available.*load="map"'):
-        decide(asked, Facts(kind, 9 * GIB, 0, 8 * GIB))
+        decide(asked, Facts(kind, 9 * GIB, 0, lambda: 8 * GIB))
 
 
 def test_kinds_of_file_systems(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_goes_to_a_device_whole_is_not_read_on_the_cpu_too(tmp_path: Path) 
 def test_what_is_cold_and_larger_than_memory_is_read_past_the_page_cache(
     asked: LoadMode, num_cached_bytes: int, is_direct: bool
 ) -> None:
-    facts = Facts("local", num_bytes=100, cached_bytes=num_cached_bytes, available_bytes=50)
+    facts = Facts("local", num_bytes=100, cached_bytes=num_cached_bytes, available=lambda: 50)
     assert reads_direct(asked, facts) == is_direct
 
 
