@@ -5,8 +5,9 @@ certificates and exec plugins are the `kubernetes` package's work, their renewal
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,17 @@ _USUAL = "~/.kube/config"
 
 @dataclass(frozen=True)
 class Connection:
-    """A way to one API server. `configuration` is the client library's own; `proxy` what stands in between."""
+    """A way to one API server. `configuration` is the client library's own; `proxy` what stands in between.
+
+    `renew` reads the credentials anew, from where they came; raises `NoCluster`.
+    """
 
     host: str
     namespace: str
     context: str | None
     proxy: str | None
     configuration: Any
+    renew: Callable[[], None]
 
 
 def connect(
@@ -45,10 +50,16 @@ def connect(
             "and name it in KUBECONFIG, or render the manifest alone with: faas deploy TARGET --dry-run -o yaml"
         )
     configuration = _new_configuration()
+    load: Callable[[Any], tuple[str | None, str | None]] = _from_pod
     if files is not None:
-        context, inherited = _from_kubeconfig(files, context, configuration)
-    else:
-        context, inherited = None, _from_pod(configuration)
+        load = partial(_from_kubeconfig, files, context)
+    context, inherited = load(configuration)
+
+    def renew() -> None:
+        fresh = _new_configuration()
+        load(fresh)
+        configuration.api_key, configuration.refresh_api_key_hook = fresh.api_key, fresh.refresh_api_key_hook
+
     if configuration.proxy is None:  # one that the kubeconfig names stands, as with kubectl
         configuration.proxy = proxy.choose(configuration.host, environ)
     configuration.no_proxy = None
@@ -60,6 +71,7 @@ def connect(
         context=context,
         proxy=configuration.proxy,
         configuration=configuration,
+        renew=renew,
     )
 
 
@@ -85,7 +97,7 @@ def _kubeconfig(environ: Mapping[str, str]) -> str | None:
     return str(usual) if usual.is_file() else None
 
 
-def _from_kubeconfig(files: str, context: str | None, configuration: Any) -> tuple[str, str | None]:
+def _from_kubeconfig(files: str, context: str | None, configuration: Any) -> tuple[str | None, str | None]:
     """Fill `configuration`; return the context used and its namespace."""
     from kubernetes import config
 
@@ -120,7 +132,8 @@ def _named_proxy(files: str, cluster: str) -> str | None:
     return found
 
 
-def _from_pod(configuration: Any) -> str | None:
+def _from_pod(configuration: Any) -> tuple[str | None, str | None]:
+    """Fill `configuration`; return no context, and the namespace of the pod."""
     from kubernetes import config
 
     try:
@@ -130,4 +143,4 @@ def _from_pod(configuration: Any) -> str | None:
             f"this runs in a pod, and its credentials cannot be used: {failed}; give the pod a service account with "
             "automountServiceAccountToken"
         ) from failed
-    return _POD_NAMESPACE.read_text().strip() if _POD_NAMESPACE.is_file() else None
+    return None, _POD_NAMESPACE.read_text().strip() if _POD_NAMESPACE.is_file() else None

@@ -13,6 +13,7 @@ Stage = Literal["configuration", "revision", "scheduling", "creating", "starting
 _SLOWEST_FIRST: tuple[Stage, ...] = ("scheduling", "creating", "starting")
 _OF_SCHEDULER = re.compile(r"\d+/\d+ nodes are available|no nodes available to schedule pods")
 """What the scheduler says of a pod that it finds no node for, as Knative passes it on."""
+_NO_SECRET = re.compile(r'secret "([^"]+)" not found')
 _OF_PULLING = re.compile(r"^\w*ImagePull|Unable to fetch image")
 _WITHOUT_RIGHT = re.compile(
     r"\b40[13]\b|unauthorized|denied|authentication required|no basic auth|authorization failed", re.IGNORECASE
@@ -73,6 +74,8 @@ def hint(trouble: Trouble, revision: str | None, pods: Iterable[Document]) -> st
     """What to do about a trouble whose own words do not say it, after a semicolon; empty where nothing is known."""
     if _OF_PULLING.search(f"{trouble.reason} {trouble.message}") and _WITHOUT_RIGHT.search(trouble.message):
         return "; have the registry's credentials put into the namespace's service account (imagePullSecrets)"
+    if (secret := _NO_SECRET.search(trouble.message)) is not None:
+        return f"; make it: faas secret create {secret[1]} KEY=VALUE"
     num_others = sum(label(pod, REVISION_LABEL) != revision for pod in pods)
     if trouble.reason == "Unschedulable" and num_others:
         return (

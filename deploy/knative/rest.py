@@ -7,7 +7,7 @@ models.
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, NoReturn
 from urllib.parse import urlencode
@@ -158,15 +158,22 @@ class Rest:
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError
 
-        try:
-            response = self._client.pool_manager.request(
+        def ask(credentials: Mapping[str, str]) -> Any:
+            return self._client.pool_manager.request(
                 method,
                 self._url(path, query),
                 body=None if body is None else json.dumps(body).encode(),
-                headers={**(headers or {"Accept": "*/*"}), **self._credentials(), "User-Agent": "faas"},
+                headers={**(headers or {"Accept": "*/*"}), **credentials, "User-Agent": "faas"},
                 timeout=Timeout(connect=_CONNECT_S, read=read_timeout_s),
                 preload_content=False,
             )
+
+        try:
+            credentials = self._credentials()
+            response = ask(credentials)
+            if response.status == 401 and (renewed := self._renewed()) != credentials:
+                response.close()
+                response = ask(renewed)
             if response.status >= 400:
                 text = response.read()
                 response.close()
@@ -183,6 +190,12 @@ class Rest:
         """The header that says who is asking; the library renews a token that has run out."""
         settings = self.connection.configuration.auth_settings().values()
         return {auth["key"]: auth["value"] for auth in settings if auth["in"] == "header" and auth["value"]}
+
+    def _renewed(self) -> dict[str, str]:
+        """The same, read anew: a token may have been taken back, or have run out without saying that it would."""
+        with suppress(errors.NoCluster):
+            self.connection.renew()
+        return self._credentials()
 
     def _where(self) -> str:
         through = (

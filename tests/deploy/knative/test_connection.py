@@ -14,7 +14,7 @@ from deploy.knative.connection import connect
 from deploy.knative.rest import Rest
 
 from .answers import Answer
-from .api_server import ApiServer, once
+from .api_server import ApiServer, Call, once
 from .kubeconfig import write
 
 
@@ -74,6 +74,40 @@ def test_a_token_is_sent_and_an_exec_plugin_is_run(api: ApiServer, tmp_path: Pat
     }
     assert version({"KUBECONFIG": write(tmp_path, api.url, user={"exec": command})}) == "v1.36.0"
     assert api.state.calls[-1].headers["authorization"] == "Bearer made"
+
+
+@pytest.mark.parametrize("is_renewed", [True, False])
+def test_a_token_that_is_refused_meanwhile_is_got_anew_once(api: ApiServer, tmp_path: Path, is_renewed: bool) -> None:
+    plugin, made = tmp_path / "plugin.py", tmp_path / "made"
+    plugin.write_text(
+        "import json, pathlib\n"
+        f"made = pathlib.Path({str(made)!r})\n"
+        "number = len(made.read_text()) if made.exists() else 0\n"
+        "made.write_text('x' * (number + 1))\n"
+        f"token = f'token-{{number * {is_renewed:d}}}'\n"
+        "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential',"
+        " 'status': {'token': token}}))\n"
+    )
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": [str(plugin)],
+        "interactiveMode": "Never",
+    }
+
+    def refuse(call: Call) -> Answer | None:
+        return Answer(401, "Unauthorized") if call.headers["authorization"] == "Bearer token-0" else None
+
+    rest = Rest(connect(environ={"KUBECONFIG": write(tmp_path, api.url, user={"exec": command})}))
+    assert rest.date()[1] == "v1.36.0"
+    api.do(lambda state: state.faults.append(refuse))
+    if is_renewed:
+        assert [rest.date()[1] for _ in range(3)] == ["v1.36.0"] * 3
+    else:
+        with pytest.raises(NotAllowed, match="log in again"):
+            rest.date()
+    rest.close()
+    assert made.read_text() == "xx"
 
 
 def test_in_a_pod_its_own_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,3 +132,8 @@ def test_before_there_is_a_revision() -> None:
 )
 def test_an_image_that_nodes_have_no_right_to_is_told_with_what_to_do(reason: str, message: str, is_told: bool) -> None:
     assert ("imagePullSecrets" in hint(Trouble(reason, message), None, [])) is is_told
+
+
+def test_a_secret_that_is_not_there_is_told_with_how_to_make_it() -> None:
+    trouble = Trouble("CreateContainerConfigError", 'secret "hub" not found')
+    assert hint(trouble, None, []) == "; make it: faas secret create hub KEY=VALUE"
