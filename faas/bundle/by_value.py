@@ -28,8 +28,6 @@ from faas.spec import FunctionSpec
 MAX_VALUE_BYTES: Final = 8 << 20
 """The largest array, tensor or text that travels by value: what is larger is state, and belongs into a snapshot."""
 
-_MADE_BY_PYTHON: Final = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE, of classes that are made while a program runs."""
 _SETTINGS: Final = tuple(FunctionSpec.__dataclass_fields__)
 
 
@@ -79,7 +77,9 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             if self.goes_by_name(one):
                 return NotImplemented
             return reducers.single_dispatch(one) if reducers.is_single_dispatch(one) else self._function(one)
-        if isinstance(one, type) and one.__flags__ & _MADE_BY_PYTHON and not self.goes_by_name(one):
+        if isinstance(one, BaseException) and reducers.is_plain_exception(one):
+            return rebuilt.exception, (type(one), one.args), vars(one)
+        if isinstance(one, type) and reducers.is_made_by_python(one) and not self.goes_by_name(one):
             return self._class(one)
         if isinstance(one, ModuleType) and not self._has_file(one.__name__):
             return self._module(one)

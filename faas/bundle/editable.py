@@ -6,17 +6,25 @@ mostly which version they are, so that travels beside them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
 _TOLD = ("METADATA", "entry_points.txt")
 
 
+class _Origin(msgspec.Struct):
+    """What `direct_url.json` says (PEP 610)."""
+
+    url: str
+    dir_info: dict[str, object] = {}
+
+
 def records(files: Iterable[Path]) -> dict[str, bytes]:
-    """Return what is known of the projects that some files are of, by path, as installers write it (PEP 376, 610)."""
+    """Return what is known of the projects that some files are of, by path, as installers write it (PEP 376)."""
     found: dict[str, bytes] = {}
     modules = list(files)
     for distribution in metadata.distributions():
@@ -34,7 +42,8 @@ def _root(distribution: metadata.Distribution) -> Path | None:
     origin = distribution.read_text("direct_url.json")
     if origin is None or distribution.name == "faas":
         return None
-    told = json.loads(origin)
-    if not (told.get("dir_info") or {}).get("editable"):
+    try:
+        told = msgspec.json.decode(origin, type=_Origin)
+    except msgspec.MsgspecError:  # not as installers write it: what is known by that is nothing to a bundle
         return None
-    return Path(unquote(urlsplit(str(told.get("url") or "")).path))
+    return Path(unquote(urlsplit(told.url).path)) if told.dir_info.get("editable") is True else None

@@ -263,8 +263,8 @@ class _Making:
             if failure.missing is not None:
                 self.walk.add_missing(failure.missing)
             if len(self.reached.local) == before:
-                remedy = "import it as a plain module, or correct what the bundle is made of"
-                raise Unbundleable(f"{self.function.name} cannot be loaded elsewhere: {failure.message}", remedy)
+                what = f"{self.function.name} cannot be loaded elsewhere: {failure.message}"
+                raise Unbundleable(what, failure.remedy)
             bundle = self.write()
             with verifying.Elsewhere() as another:
                 failure = another.load(self.staging)

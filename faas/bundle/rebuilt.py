@@ -187,6 +187,11 @@ def lru_cache(wrapped: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(wrapped)
 
 
+def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """Return an exception as it was, without its `__init__`."""
+    return kind.__new__(kind, *args)
+
+
 def single_dispatch(function: Any, registered: Mapping[type, Any]) -> Any:
     """Return a function that chooses among others by the type of its argument."""
     made: Any = functools.singledispatch(function)

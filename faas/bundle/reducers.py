@@ -25,6 +25,8 @@ from faas.bundle import classes, rebuilt
 if TYPE_CHECKING:
     from faas.bundle.by_value import ByValue
 
+_MADE_BY_PYTHON: Final = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE, of classes that are made while a program runs."""
 _SINGLE_DISPATCH: Final[CodeType] = getattr(functools.singledispatch(lambda one: one), "__code__")
 
 
@@ -33,6 +35,22 @@ class Set:
     """Stands for a set, whose order is another in each process."""
 
     content: set[Any] | frozenset[Any]
+
+
+def is_made_by_python(kind: type) -> bool:
+    """Tell whether a class was made while a program ran, not by the interpreter or in C before."""
+    return bool(kind.__flags__ & _MADE_BY_PYTHON)
+
+
+def is_plain_exception(one: BaseException) -> bool:
+    """Tell whether an exception is of a class of Python code, and holds its `args` and its attributes alone.
+
+    Pickle would make it by calling its class with its `args`, which need not be what the class is called with.
+    """
+    if not is_made_by_python(type(one)) or type(one).__reduce__ is not BaseException.__reduce__:
+        return False
+    below = next(kind for kind in type(one).__mro__ if not is_made_by_python(kind))
+    return below.__basicsize__ == BaseException.__basicsize__
 
 
 def is_single_dispatch(function: FunctionType) -> bool:

@@ -38,6 +38,13 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
     missing: str | None = None
 
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if "FileNotFoundError" in self.message:
+            return "take the file along (include=), and open it by Path(__file__).parent: the current folder is another"
+        return "import it as a plain module, or correct what the bundle is made of"
+
 
 class Answer(msgspec.Struct, frozen=True):
     """What came of a task: nothing failed, or this did; of each module the globals, as `summary` has them."""
@@ -95,7 +102,8 @@ def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
     with Elsewhere() as interpreter:
         answer = interpreter.ask(Task(names=tuple(loaded), search=tuple(place or here for place in sys.path)))
     if answer.failure is not None:
-        raise Unbundleable(f"the modules cannot be imported again: {answer.failure.message}", "correct that")
+        what = f"the modules cannot be imported again: {answer.failure.message}"
+        raise Unbundleable(what, answer.failure.remedy)
     changed: dict[str, dict[str, Any]] = {}
     for name in loaded:
         for key, value in _globals_of(sys.modules[name]).items():

@@ -203,9 +203,11 @@ SHAPES = {
     ),
     "exceptions": Shape(
         "class Odd(ValueError):\n    def __init__(self, n): super().__init__(f'{n} is odd')\n"
-        "def check(n):\n    if n % 2: raise Odd(n)\n    return n\n"
+        "class Coded(Exception):\n    def __init__(self, code, *, why):\n        super().__init__(why)\n        self.code = code\n"
+        "ZERO, coded, name = Odd(0), Coded(4, why='x'), AttributeError('a', name='n', obj=1)\n"
+        "def check(n):\n    if n % 2: raise Odd(n)\n    if not n: raise ZERO\n    return f'{n} {coded.code} {coded} {name}'\n"
         "@inference_function\ndef f(n: int) -> str:\n    try: return str(check(n))\n    except Odd as error: return str(error)\n",
-        [({"n": 1}, "1 is odd"), ({"n": 2}, "2")],
+        [({"n": 1}, "1 is odd"), ({"n": 0}, "0 is odd"), ({"n": 2}, "2 4 x a")],
     ),
     "metaclass": Shape(
         "REGISTRY = {}\n"

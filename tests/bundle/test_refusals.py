@@ -132,6 +132,18 @@ def test_hidden_files_and_environments_are_not_meant_by_a_star(project, tmp_path
     assert hidden == starred == {".cfg/c.txt"}
 
 
+def test_a_file_that_is_opened_by_the_current_folder_is_refused_with_what_to_do(project, tmp_path):
+    (project / "labels.txt").write_text("cat")
+    (project / "app.py").write_text(
+        "from faas import inference_function\nLABEL = open('labels.txt').read()\n"
+        "@inference_function(include=['labels.txt'])\ndef f(n: int) -> str: return LABEL\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 1
+    assert "labels.txt" in done.stderr
+    assert "open it by Path(__file__).parent" in done.stderr
+
+
 def test_a_file_beside_a_package_is_noted_by_where_it_goes(project):
     (project / "aid").mkdir()
     (project / "aid" / "__init__.py").write_text("")
