@@ -67,6 +67,9 @@ def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> 
         return lambda value, path: holder[0](value, path)
     seen[kind] = []
     inner = {name: checker(hint, seen) for name, hint in fields.items()}
+    tag = getattr(getattr(kind, "__struct_config__", None), "tag_field", None)
+    if tag is not None:  # of a Struct that says in its JSON which one it is
+        inner[tag] = None
     defaults = _defaults(kind)
 
     def check(value: Any, path: str) -> None:

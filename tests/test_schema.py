@@ -38,6 +38,10 @@ class Model(pydantic.BaseModel):
     size: int
 
 
+class Tagged(msgspec.Struct, tag=True):
+    x: int
+
+
 class Color(Enum):
     RED = "red"
 
@@ -57,6 +61,7 @@ def easy(n: int = 3, tags: list[str] = []) -> Any: ...  # noqa: B006
 def easier(point: Point | None = None) -> Any: ...
 def deep(path: Path, n: int = 1) -> Any: ...
 def typed(q: Query) -> Any: ...
+def tagged(p: Tagged) -> Any: ...
 def color(c: Color, how: Literal["a", "b"] = "a") -> Any: ...
 def listed(points: list[Point]) -> Any: ...
 def model(m: Model) -> Model: ...
@@ -209,6 +214,14 @@ def test_what_has_no_json_form_is_the_handlers_error():
         codec.encode([object()])
     with pytest.raises(HandlerError):
         codec.encode({(1, 2): 3})
+
+
+def test_a_struct_may_say_which_one_it_is():
+    assert signature(tagged).decode(b'{"type": "Tagged", "x": 1}') == {"p": Tagged(1)}
+    with pytest.raises(SchemaMismatch, match="Other"):
+        signature(tagged).decode(b'{"type": "Other", "x": 1}')
+    with pytest.raises(SchemaMismatch, match="unknown field 'typ'"):
+        signature(tagged).decode(b'{"typ": "Tagged", "x": 1}')
 
 
 def test_pydantic_models_are_read_and_their_errors_told():
