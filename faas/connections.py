@@ -51,4 +51,10 @@ def _client(address: Address) -> httpx.AsyncClient:
     # Certificates take tens of milliseconds to load, and a plain connection has no use for them.
     verify = address.url.startswith("https://")
     transport = httpx.AsyncHTTPTransport(verify=verify, uds=address.socket, limits=_LIMITS) if address.socket else None
-    return httpx.AsyncClient(verify=verify, transport=transport, limits=_LIMITS, timeout=None)
+    direct = not verify and _is_here(httpx.URL(address.url).host)
+    return httpx.AsyncClient(verify=verify, transport=transport, limits=_LIMITS, timeout=None, trust_env=not direct)
+
+
+def _is_here(host: str) -> bool:
+    """Tell whether a host is this machine, to which a proxy of the environment is no way."""
+    return host in ("localhost", "::1") or host.endswith(".localhost") or host.startswith("127.")

@@ -219,6 +219,15 @@ def test_async_calls_run_on_the_callers_loop(serve: Serve) -> None:
     assert {t.name for t in threading.enumerate()} == names
 
 
+def test_k8_03_a_proxy_of_the_environment_is_no_way_to_this_machine(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(doubled)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert double.remote(7) == 14
+
+
 def test_calls_share_a_connection(serve: Serve) -> None:
     served = serve(doubled)
     for _ in range(3):
