@@ -230,8 +230,6 @@ class Zygote:
 
     def _stuck(self) -> None:
         self._death = f"zygote {self.pid} did not answer in {ANSWER_TIMEOUT_S} s and was killed"
-        if self.process.kill(0):  # it is there still, so the number is its own
-            os.killpg(self.pid, signal.SIGKILL)  # a worker that hangs before it has become one is in its group
         self.process.kill()
 
     def _received(self, message: protocol.ToClient, fds: list[int]) -> None:

@@ -16,7 +16,22 @@ def after_imports(opened_by_imports: Collection[int]) -> str | None:
     targets = [os.readlink(f"/proc/self/fd/{fd}") for fd in opened_by_imports]
     if "/dev/nvidia-uvm" in targets:  # opened by the CUDA driver's start; asking NVML for a count does not
         return "an import touched CUDA (it opened /dev/nvidia-uvm), and a CUDA context cannot be forked"
-    return None
+    return _queues()
+
+
+def _queues() -> str | None:
+    """Queues between processes, as pools of processes have: the locks of one are shared by all that are forked."""
+    queues = sys.modules.get("multiprocessing.queues")
+    if queues is None:
+        return None
+    if not any(
+        isinstance(one, queues.Queue) for one in sys.modules["multiprocessing.util"]._afterfork_registry.values()
+    ):
+        return None
+    return (
+        "an import made a multiprocessing.Queue, or a ProcessPoolExecutor, which has one, and workers would share it: "
+        "make it in setup(), or when it is first used"
+    )
 
 
 def _threads() -> str | None:

@@ -43,11 +43,11 @@ def own() -> int:
     return _own
 
 
-def hold(given: int, *, with_group: bool) -> None:
-    """Tie this process, or all of its process group, to the lifeline `given`, which stays open from here on."""
+def hold(given: int) -> None:
+    """Tie this process and all of its process group to the lifeline `given`, which stays open from here on."""
     global _own
     _own = given
-    fcntl.fcntl(given, fcntl.F_SETOWN, -os.getpgrp() if with_group else os.getpid())
+    fcntl.fcntl(given, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(given, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(given, fcntl.F_SETFL, fcntl.fcntl(given, fcntl.F_GETFL) | os.O_ASYNC)
     os.set_inheritable(given, False)

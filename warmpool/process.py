@@ -63,7 +63,7 @@ class Process:
         if self._watched:
             self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self._lifeline.cut()  # what a worker leaves behind ends with it
+        self._lifeline.cut()  # what it leaves behind ends with it
         self._ended.set_result(status)
 
 

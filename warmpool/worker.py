@@ -23,7 +23,7 @@ _STREAMS = {"stdout": 1, "stderr": 2}
 def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Collection[int]) -> None:
     """Turn a copy of the zygote into a process of its own."""
     os.setsid()  # what it sends to its own process group reaches no sibling
-    lifeline.hold(lifeline_fd, with_group=True)
+    lifeline.hold(lifeline_fd)
     descriptors.close_all_but({lifeline_fd, *keep, *opened_by_imports})
     descriptors.make_private(opened_by_imports)
     fresh.start_worker()
@@ -81,7 +81,7 @@ def main() -> NoReturn:
     """Be a worker that was started by exec."""
     sock, lifeline_fd = map(int, sys.argv[1:])
     del sys.argv[1:]
-    lifeline.hold(lifeline_fd, with_group=True)
+    lifeline.hold(lifeline_fd)
     leave(run(await_request(sock), threads.Limits.find()))
 
 

@@ -184,7 +184,7 @@ def main() -> NoReturn:
     """Be a zygote until the client hangs up."""
     sock_fd, lifeline_fd = map(int, sys.argv[1:])
     del sys.argv[1:]
-    lifeline.hold(lifeline_fd, with_group=False)  # a worker just forked is in its group still
+    lifeline.hold(lifeline_fd)
     sock = socket.socket(fileno=sock_fd)
     sock.set_inheritable(False)
     zygote = Zygote(sock, lifeline_fd)
@@ -207,7 +207,6 @@ def inherit(payload: bytes, fds: dict[str, int]) -> int:
     os.environ.update(threads.ONE_THREAD)
     sock = socket.socket(fileno=fds["zygote"])
     sock.set_inheritable(False)
-    lifeline.hold(lifeline.own(), with_group=False)  # as in `main`
     zygote = Zygote(sock, lifeline.own())
     with contextlib.suppress(EOFError, BrokenPipeError):
         zygote.inherit(protocol.INHERIT.decode(payload))

@@ -52,6 +52,14 @@ async def test_fk_01_state_that_touches_cuda_makes_no_hot_zygote_and_the_plain_o
 
 
 @pytest.mark.anyio
+async def test_a_pool_of_processes_that_an_import_has_made_is_each_workers_own(start, run):
+    zygote = await start("entries", "makes_a_pool")
+    done = await run(zygote.fork, "makes_a_pool:use", b"7")
+    assert (done.worker.how, done.status, done.answer) == ("exec", 0, 7)
+    assert "an import made a multiprocessing.Queue, or a ProcessPoolExecutor" in done.worker.why
+
+
+@pytest.mark.anyio
 async def test_a_thread_that_has_ended_is_no_hazard(start, run):
     zygote = await start("starts_and_ends_a_thread")
     assert zygote.hazard is None

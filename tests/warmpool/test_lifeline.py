@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.anyio
+
 CLIENT = Path(__file__).parent / "programs" / "client.py"
 
 
@@ -28,3 +30,19 @@ def test_fk_06_zygote_and_workers_end_with_the_client(ended, number):
         finally:
             for pidfd in pidfds:
                 os.close(pidfd)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_what_an_import_has_started_ends_with_its_zygote(start, run, ended, is_killed):
+    zygote = await start("entries", "starts_a_child")
+    pidfd = os.pidfd_open((await run(zygote.fork, "starts_a_child:tell")).answer)
+    try:
+        assert not ended(pidfd, 0)
+        if is_killed:
+            zygote.process.kill()
+            await zygote.process.wait()
+        else:
+            await zygote.stop()
+        assert ended(pidfd, 10)
+    finally:
+        os.close(pidfd)
