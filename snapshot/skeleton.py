@@ -29,6 +29,8 @@ _BUILT_IN: dict[str, Reducer] = {
     **process_bound.REDUCERS,
     "numpy.random.bit_generator.BitGenerator": generators.reduce_bit_generator,
     "numpy.random.mtrand.RandomState": generators.reduce_random_state,
+    "random.Random": generators.reduce_generator,
+    "torch._C.Generator": generators.reduce_generator,
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
 }
 

@@ -1,8 +1,10 @@
+import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import snapshot
 
@@ -51,3 +53,24 @@ def test_generators_that_share_their_source_share_it_again(tmp_path: Path) -> No
     one, other = thawed_thrice([np.random.Generator(source), np.random.Generator(source)], tmp_path / "s")[0]
     assert one.bit_generator is other.bit_generator
     assert one.random() != other.random()
+
+
+def test_the_generators_of_a_process_are_those_of_the_one_that_thaws(tmp_path: Path) -> None:
+    state = [random.random, random.choice, np.random.rand, np.random.mtrand._rand, torch.default_generator]
+    draw, choose, rand, of_numpy, of_torch = thawed_thrice(state, tmp_path / "s")[0]
+    assert (of_numpy, of_torch) == (np.random.mtrand._rand, torch.default_generator)
+    for drawing in (draw, lambda: choose(range(1 << 60)), rand):
+        random.seed(7)
+        np.random.seed(7)
+        first = drawing()
+        random.seed(7)
+        np.random.seed(7)
+        assert drawing() == first
+
+
+def test_generators_of_ones_own_stay_ones_own(tmp_path: Path) -> None:
+    own, of_torch = random.Random(7), torch.Generator().manual_seed(7)
+    for thawed, again in thawed_thrice([own, of_torch], tmp_path / "s"):
+        assert thawed.random() == random.Random(7).random()
+        assert again is not torch.default_generator
+        assert torch.rand(1, generator=again) == torch.rand(1, generator=torch.Generator().manual_seed(7))
