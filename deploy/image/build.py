@@ -17,7 +17,7 @@ from typing import Literal
 from deploy.image import upload
 from deploy.image.compose import Changes, Composed, compose, scratch
 from deploy.image.connection import Connection
-from deploy.image.errors import BadReference, Faulty, RegistryError
+from deploy.image.errors import BadReference, Faulty, NotAccepted, RegistryError
 from deploy.image.layer import Layer
 from deploy.image.manifest import Descriptor, Image, Platform
 from deploy.image.reference import Reference
@@ -71,12 +71,15 @@ def append(
     *,
     changes: Changes = Changes(),  # noqa: B008 (frozen, and empty)
     platform: Platform | None = None,
+    or_beside: bool = False,
     connection: Connection | None = None,
     progress: Progress = lambda transfer: None,
 ) -> Pushed:
     """Push `base` with `layers` on top as `to`; with neither layers nor changes it is a copy, digest and all.
 
-    `base` may be `scratch`. From an index, the image for `platform` is taken (linux/amd64 unless told).
+    `base` may be `scratch`. Unless `platform` is told it is whichever the base is for, and linux/amd64 of an index of
+    several. With `or_beside`, where the registry moves no tag that is there, the image is put beside it, under a tag
+    that has its digest in it.
 
     Raises:
         BadReference: `base` or `to` names no image, or `to` is a digest.
@@ -85,25 +88,26 @@ def append(
         BadSource: the file of a layer is not what it was.
         CredentialsError: credentials cannot be read.
     """
-    target, platform = Reference.parse(to), platform or Platform()
+    target = Reference.parse(to)
     if target.digest is not None:
         raise BadReference(f"{to!r} is one state of an image, and cannot be written to", "give a tag in its place")
     with Registries(connection or Connection()) as registries:
         if base == SCRATCH:
-            composed = compose(scratch(platform), layers, changes)
-            return _Push(None, registries.repository(target, push=True), progress).run(composed, target)
+            composed = compose(scratch(platform or Platform()), layers, changes)
+            return _Push(None, registries.repository(target, push=True), progress, or_beside).run(composed, target)
         origin = Reference.parse(base)
         source = registries.repository(origin)
         composed = compose(source.image(origin, platform), layers, changes)
         near = origin.repository if origin.registry == target.registry else None
-        return _Push(source, registries.repository(target, push=True, pull_too=near), progress).run(composed, target)
+        pushing = registries.repository(target, push=True, pull_too=near)
+        return _Push(source, pushing, progress, or_beside).run(composed, target)
 
 
 def inspect(image: str, *, platform: Platform | None = None, connection: Connection | None = None) -> tuple[str, Image]:
     """The image at a reference, with `registry/repository@digest` of it. Raises as `append` does."""
     reference = Reference.parse(image)
     with Registries(connection or Connection()) as registries:
-        found = registries.repository(reference).image(reference, platform or Platform())
+        found = registries.repository(reference).image(reference, platform)
     return str(reference.at(found.manifest.digest)), found
 
 
@@ -128,7 +132,7 @@ def layers_of(
     reference, path = Reference.parse(image), folder / "layer"
     with Registries(connection or Connection()) as registries:
         repository = registries.repository(reference)
-        for blob in repository.image(reference, platform or Platform()).manifest.layers:
+        for blob in repository.image(reference, platform).manifest.layers:
             repository.save(blob, path)
             yield path
             path.unlink()
@@ -141,6 +145,7 @@ class _Push:
     source: Repository | None
     target: Repository
     progress: Progress
+    or_beside: bool
     done: dict[str, Transfer] = field(default_factory=dict)
 
     def run(self, composed: Composed, to: Reference) -> Pushed:
@@ -153,7 +158,12 @@ class _Push:
                 self._supply(blob, composed.made.get(blob.digest))
         was = self.target.digest_of(to.target)
         if was != digest or any(one.way != "present" for one in self.done.values()):
-            self._write(composed, blobs, to.target)
+            try:
+                self._write(composed, blobs, to.target)
+            except NotAccepted:
+                if not self.or_beside or was in (None, digest):
+                    raise
+                self._write(composed, blobs, f"{to.target}-{digest.removeprefix('sha256:')[:12]}")
         return Pushed(str(to.at(digest)), was != digest, tuple(self.done.values()))
 
     def _write(self, composed: Composed, blobs: Sequence[Descriptor], tag: str) -> None:

@@ -190,9 +190,16 @@ def is_index(media_type: str) -> bool:
     return media_type in _INDEXES
 
 
-def pick(content: bytes, platform: Platform, where: str) -> Descriptor:
-    """The manifest for `platform` in an index. Raises BadImage, and WrongPlatform where there is none."""
+def pick(content: bytes, platform: Platform | None, where: str) -> Descriptor:
+    """The manifest for `platform` in an index; None stands for the only one there is, and else for the usual one.
+
+    Raises BadImage, and WrongPlatform where there is none.
+    """
     entries = list(_entries(content, where))
+    if platform is None:
+        if len(entries) == 1:
+            return entries[0][0]
+        platform = Platform()
     for descriptor, entry in entries:
         if platform.admits(entry):
             return descriptor

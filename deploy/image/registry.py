@@ -105,8 +105,8 @@ class Repository:
             raise WrongContent(f"{where} has another content than its digest says", "pull it again, or push it anew")
         return content, manifests.media_type_of(content, response.headers.get("content-type", ""), where)
 
-    def image(self, reference: Reference, platform: Platform) -> Image:
-        """The image at a reference, from an index the one for `platform`.
+    def image(self, reference: Reference, platform: Platform | None) -> Image:
+        """The image at a reference, from an index the one for `platform`; None stands for whichever it is for.
 
         Raises:
             WrongPlatform: there is none for it.
@@ -120,7 +120,8 @@ class Repository:
             target = manifests.pick(content, platform, where).digest
         manifest = Manifest.of(content, media_type, where)
         image = Image.of(manifest, self._config(manifest.config, where), where)
-        image.check_platform(platform, where)
+        if platform is not None:
+            image.check_platform(platform, where)
         return image
 
     def size_of(self, digest: str) -> int | None:

@@ -80,7 +80,7 @@ def hint(trouble: Trouble, revision: str | None, pods: Iterable[Document]) -> st
     if trouble.reason == "Unschedulable" and num_others:
         return (
             f"; other revisions keep {num_others} of its instances until this one is ready: have room for one more, "
-            "or delete the service and deploy again"
+            "or deploy while the function is at zero (min_instances=0)"
         )
     return ""
 

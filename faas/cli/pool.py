@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from faas.cli import listing, where
+from faas.cli import listing, registries, where
 from faas.cli.where import Where
 
 
@@ -42,6 +42,7 @@ def command() -> None:
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of all pods.")
 @click.option("--service-account", metavar="NAME", help="Who pods are on the cluster; nobody unless told.")
 @click.option("--dry-run", is_flag=True, help="Write the manifest and change nothing; no cluster is asked.")
+@registries.options
 @listing.option
 def create(name: str, where: Where, as_json: bool, **given: Any) -> None:
     """Make the pool NAME, or change it: a Knative Service whose pods serve the functions that lie in the store.

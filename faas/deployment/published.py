@@ -113,7 +113,7 @@ def _image(packed: Packed, means: Means) -> Published:
     )
     to = f"{packed.plan.image}:{packed.revision}"
     means.step(f"pushing {to}")
-    pushed = append(base, to, layers, connection=means.connection, progress=means.progress)
+    pushed = append(base, to, layers, or_beside=True, connection=means.connection, progress=means.progress)
     return Published(
         Code(image=pushed.image), pushed.sent_bytes, (*other_version(runtime), *missing(packed.bundle, runtime))
     )

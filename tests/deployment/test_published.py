@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import snapshot
-from deploy.image import SCRATCH, Changes, append, inspect
+from deploy.image import SCRATCH, Changes, Platform, append, inspect
 from deploy.image.errors import BadImage, WrongPlatform
 from faas import bundle
 from faas.bundle.fetching import fetch
@@ -110,6 +110,15 @@ def test_cp_02_a_runtime_image_with_another_python_is_refused_before_anything_is
     ours = ".".join(platform.python_version_tuple()[:2])
     with pytest.raises(WrongPlatform, match=rf"has Python 3\.9, and embed is packed with {ours}"):
         publish(made, means(tmp_path))
+
+
+@registry_server.needed
+def test_a_function_is_for_the_machines_that_its_runtime_image_is_for(registry: Registry, tmp_path: Path) -> None:
+    """A cluster of arm64 nodes, deployed to from wherever."""
+    base = f"{registry.host}/arm/runtime:1"
+    append(SCRATCH, base, changes=runtime_image.changes({}), platform=Platform("linux", "arm64"), connection=CONNECTION)
+    made = publish(packed(tmp_path / "b", Places(repository=f"{registry.host}/arm", base=base)), means(tmp_path))
+    assert inspect(made.code.image, connection=CONNECTION)[1].config["architecture"] == "arm64"
 
 
 @registry_server.needed

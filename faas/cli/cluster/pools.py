@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 import click
 
 from deploy import advice, manifest, names
-from deploy.image import Connection
 from deploy.knative import Cluster
 from faas import settings, spec
-from faas.cli import listing, progress
+from faas.cli import listing, progress, registries
 from faas.cli.cluster import services
 from faas.cli.cluster.calls import address
 from faas.cli.cluster.deploying import pairs
@@ -46,7 +45,8 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
         return
     with found.connected() as cluster:
         pool = _pool(name, cluster.namespace, given)
-        image, unknown = published.at_present(pool.image, Connection())
+        connection = registries.connection(given["insecure"], given["ca_file"])
+        image, unknown = published.at_present(pool.image, connection)
         wanted = pools.service_spec(replace(pool, image=image))
         _refuse_other(cluster, wanted.label)
         document = manifest.service(wanted)

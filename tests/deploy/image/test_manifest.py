@@ -115,6 +115,9 @@ def test_an_index_has_an_image_for_each_machine(media_type: str) -> None:
     assert pick(content, Platform("linux", "arm64", "v8"), "x").size_bytes == 10
     with pytest.raises(WrongPlatform, match="it has: linux/amd64, linux/arm64"):
         pick(content, Platform("linux", "s390x"), "x")
+    assert pick(content, None, "x").size_bytes == 11, "of several, the usual one"
+    of_one_machine = json.dumps({"manifests": entries[:2]}).encode()
+    assert pick(of_one_machine, None, "x").size_bytes == 10
 
 
 @pytest.mark.parametrize("manifests", [None, {}, [3], [{"mediaType": OCI_MANIFEST}]])

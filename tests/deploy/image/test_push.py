@@ -113,6 +113,24 @@ def test_a_changed_layer_is_all_that_goes_with_the_documents(proxy: Proxy, name:
     assert len(proxy.writes) == 3  # that layer, the configuration, the manifest
 
 
+def test_a_tag_that_may_not_be_moved_is_left_and_the_image_put_beside_it(proxy: Proxy, name: str, layer) -> None:  # type: ignore[no-untyped-def]
+    """As registries do whose tags are immutable."""
+    to = f"{proxy.host}/{name}:v1"
+    first = push(to, layer("/opt/a", b"one"))
+    proxy.rule = lambda seen: (
+        Fault(status=400) if seen.method == "PUT" and seen.path.endswith("/manifests/v1") else None
+    )
+    with pytest.raises(NotAccepted):
+        push(to, layer("/opt/a", b"two"))
+    for _ in range(2):
+        other = append(
+            SCRATCH, to, [layer("/opt/a", b"two")], changes=BASE_CHANGES, or_beside=True, connection=connection()
+        )
+        digest = other.image.partition("@")[2]
+        assert inspect(f"{to}-{digest[7:19]}", connection=connection())[0] == other.image != first.image
+    assert inspect(to, connection=connection())[0] == first.image
+
+
 def test_another_tag_of_the_same_image_is_one_manifest(proxy: Proxy, name: str, layer) -> None:  # type: ignore[no-untyped-def]
     made = layer("/opt/a", b"content")
     first = push(f"{proxy.host}/{name}:v1", made)
