@@ -72,6 +72,20 @@ def made(tmp_path: Path, value: object) -> Path:
     return folder
 
 
+def test_a_name_that_begins_like_another_is_another(store: S3Store, tmp_path: Path) -> None:
+    for name, value in (("embed", 1), ("embed-large", 2), ("embed.v2", 3)):
+        store.publish(name, made(tmp_path, value))
+        store.number(name, 1, store.find(name).digest)
+    assert [len(store.history(name)) for name in store.names()] == [1, 1, 1]
+    store.publish("embed", made(tmp_path, 4))
+    store.unnumber("embed", 1)
+    assert len(store.prune("embed", keep=1)) == 1
+    assert [list(store.versions(name)) for name in ("embed", "embed-large", "embed.v2")] == [[], [1], [1]]
+    into = LocalStore(tmp_path / "local")
+    assert snapshot.thaw(into.folder(store.pull("embed", into=into).finish())).state["value"] == 4
+    assert into.names() == ["embed"]
+
+
 @pytest.mark.parametrize("address", ["s3://bucket", "s3://my.dotted.bucket/a b+c/ü%20", "s3://bucket/deep/er"])
 def test_what_is_published_can_be_pulled(address: str, tmp_path: Path) -> None:
     store, into = S3Store(address), LocalStore(tmp_path / "local")
