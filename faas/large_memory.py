@@ -73,13 +73,14 @@ def let_go(held: list[Any]) -> None:
 def _take_apart(held: list[Any]) -> None:
     """Put what is long in the last container of a list in its place, and drop the rest."""
     last = held.pop()
-    if isinstance(last, dict):
-        held += last.values()
-        return
-    num = NUM_TOGETHER // 8 if last and isinstance(last[0], _CONTAINERS) else NUM_TOGETHER
+    first = next(iter(last.values() if isinstance(last, dict) else last), None)
+    num = NUM_TOGETHER // 8 if isinstance(first, _CONTAINERS) else NUM_TOGETHER
     while last:
-        some = last[-num:]
-        del last[-num:]
+        if isinstance(last, dict):
+            some = [last.popitem()[1] for _ in range(min(num, len(last)))]
+        else:
+            some = last[-num:]
+            del last[-num:]
         if not _PERHAPS_LONG.isdisjoint(map(type, some)):
             held += [one for one in some if type(one) in _PERHAPS_LONG and len(one) > _LONG]
         del some

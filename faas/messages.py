@@ -216,6 +216,10 @@ class Call:
             raise HandlerError("the handler gave no answer for this item")
         return self._events[0]
 
+    def forget(self) -> None:
+        """Hold the answer no longer: whoever waited for it has it."""
+        self._events.clear()
+
     async def events(self) -> AsyncIterator[Any]:
         """Yield the events of a stream as they come, then raise what the call failed with, if it did."""
         while True:

@@ -3,11 +3,12 @@
 An answer is written a little later than it is given, and meanwhile the handler goes on: a generator adds to the list
 that it yielded, the next batch is computed into the same buffer, a state that was returned changes. Whoever waits for
 an answer gets what it was. What JSON is made of later is copied as JSON has it, so that this costs a fraction of
-writing it.
+writing it; what is large, in pieces, since a copy in one go would hold up all others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,8 +18,35 @@ from faas import arrays, codec
 from faas.engine.outcomes import Raised
 from faas.messages import END
 
+MANY: Final = 1 << 16
+"""Values that take long enough to copy, or to write, for others to notice."""
+
 _STAY: Final = frozenset((str, int, float, bool, type(None), bytes, Raised, type(END)))
 """Types of what cannot change, or is no answer."""
+
+TOGETHER: Final = 8192
+"""So many are dealt with in one go."""
+
+_MOST_LEVELS: Final = 8
+_MOST_OBJECTS: Final = 2
+"""So deep are objects looked into that are in one another."""
+
+
+def num_values(value: Any, levels: int = _MOST_OBJECTS) -> int:
+    """Return about how many values there are in one, at a glance: all of a list are taken to be like its first."""
+    num = 1
+    for _ in range(_MOST_LEVELS):
+        kind = type(value)
+        if kind is list or kind is tuple:
+            num *= len(value)
+            if not num:
+                return 0
+            value = value[0]
+        elif kind is dict:
+            return num * (sum([num_values(held, levels - 1) for held in value.values()]) if levels else len(value))
+        else:
+            return num if kind in _STAY or arrays.library_of(kind) is None else num * math.prod(value.shape)
+    return num
 
 
 def owned(value: Any) -> Any:
@@ -32,11 +60,11 @@ def owned(value: Any) -> Any:
             return whole
         if kind is bytearray or kind is memoryview:
             return bytes(value)
+    elif num_values(value) > MANY:
+        return {key: owned(held) for key, held in value.items()} if kind is dict else _in_pieces(value)
     try:
         return msgspec.to_builtins(value, enc_hook=codec.encode_hook)
-    except (
-        Exception
-    ):  # there is more in it than a copy can be made of: what is wrong with it is said when it is written
+    except Exception:  # there is more in it than JSON has, or so it seems; that is said when it is written
         return _taken_apart(value)
 
 
@@ -53,6 +81,22 @@ def owned_array(value: Any) -> Any:
     if library == "torch":
         return value.detach().to("cpu", copy=True)
     return value
+
+
+def pieces(num: int, num_values_in_all: int) -> list[slice]:
+    """Return slices of a list of `num` elements, each with few enough values to be dealt with in one go."""
+    step = max(1, TOGETHER * num // max(num, num_values_in_all))
+    return [slice(begin, begin + step) for begin in range(0, num, step)]
+
+
+def _in_pieces(values: list[Any]) -> list[Any]:
+    num = num_values(values)
+    if num > len(values) * TOGETHER:
+        return [owned(value) for value in values]
+    whole: list[Any] = []
+    for piece in pieces(len(values), num):
+        whole += owned(values[piece])
+    return whole
 
 
 def _taken_apart(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from starlette.types import Receive, Scope, Send
 
 from faas import codec
+from faas.engine.owned import MANY, num_values
 from faas.function import Endpoint
 from faas.messages import NO_HEADERS, Call, Context
 from faas.runtime import Runtime
@@ -174,11 +175,19 @@ class Invoke:
         engine = self._runtime.engines[self._path]
         if self._streams:
             engine.submit(call)
-            return _JSON, await stream.gather(call)
-        value = await engine.answer(call)
-        if isinstance(value, _RAW_KINDS):
-            return _BYTES, bytes(value)
-        return _JSON, codec.encode(value)
+            value: Any = [event async for event in call.events()]
+        else:
+            value = await engine.answer(call)
+            if isinstance(value, _RAW_KINDS):
+                return _BYTES, bytes(value)
+        if num_values(value) <= MANY:
+            return _JSON, codec.encode(value)
+        from faas import large_answer  # nothing to most functions
+
+        call.forget()
+        held = [value]
+        del value
+        return _JSON, await asyncio.to_thread(large_answer.encode, held)
 
     async def _stream(self, call: Call, asked: Asked, send: Send) -> int:
         """Send the events as they come. Until there is one, an error has a status of its own. Returns the status."""

@@ -1,4 +1,4 @@
-"""A call's events as server-sent events, or all of them as one JSON array."""
+"""A call's events as server-sent events."""
 
 from __future__ import annotations
 
@@ -39,15 +39,6 @@ def event(value: Any) -> bytes:
 def error_event(problem: bytes) -> bytes:
     """Return the event that ends a stream in which something failed; its data is the problem+json."""
     return b"event: error\ndata: " + problem + b"\n\n"
-
-
-async def gather(call: Call) -> bytes:
-    """Return all events of a call as one JSON array.
-
-    Raises:
-        BaseException: what the call failed with, whatever came before.
-    """
-    return codec.encode([value async for value in call.events()])
 
 
 async def pump(

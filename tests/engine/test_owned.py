@@ -43,6 +43,11 @@ class Kept(msgspec.Struct, rename="camel"):
     some_x: Any
 
 
+@dataclass
+class Figure:
+    shape: str = "circle"
+
+
 class Opaque: ...
 
 
@@ -63,6 +68,9 @@ ANSWERS: list[Any] = [
     {"logits": torch.ones(2, requires_grad=True) * 2},
     np.float64(1.5),
     torch.tensor(2.5),
+    Figure(),
+    [Figure()],
+    {"figures": [[Figure()]]},
 ]
 
 

@@ -232,6 +232,36 @@ async def test_context_has_headers_and_a_valid_trace(serving):
             assert "traceparent" not in (await served.client.post("/", headers={"traceparent": bad})).json()
 
 
+async def test_a_large_answer_is_written_as_any_is(serving):
+    @inference_function(batching=Batching(max_batch_size=2))
+    class Large:
+        @endpoint("/lists")
+        def lists(self, ns: list[int]) -> list[Any]:
+            return [{"rows": [[math.nan, 0.5]] * n, "n": n} for n in ns]
+
+        @endpoint("/arrays")
+        def arrays(self, ns: list[int]) -> list[Any]:
+            return [np.arange(float(n)).reshape(-1, 2) for n in ns]
+
+        @endpoint("/events")
+        def events(self, ns: list[int]) -> Iterator[list[Any]]:
+            for number in range(3):
+                yield [[number] * n for n in ns]
+
+        @endpoint("/odd")
+        def odd(self, ns: list[int]) -> list[Any]:
+            return [[0] * n + [object()] for n in ns]
+
+    async with serving(Large) as served:
+        for n in (10, 100_000):
+            lists, arrays, events = [await served.post(n, path) for path in ("/lists", "/arrays", "/events")]
+            assert strict_json(lists.content) == {"rows": [[None, 0.5]] * n, "n": n}
+            assert strict_json(arrays.content) == np.arange(float(n)).reshape(-1, 2).tolist()
+            assert strict_json(events.content) == [[number] * n for number in range(3)]
+            assert "no JSON form" in problem(await served.post(n, "/odd"), 500)["detail"]
+            assert {one.headers["content-type"] for one in (lists, arrays, events)} == {"application/json"}
+
+
 async def test_bytes_out_are_the_body(serving):
     @inference_function
     def reverse(data: bytes) -> bytes:
