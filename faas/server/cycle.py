@@ -19,18 +19,25 @@ class Cycle(RequestResponseCycle):
 
     A head that states a length waits for the first of the body, which its sender has at hand. All else is uvicorn's: a
     stream, whose reader may want to know at once that it has begun; a body in parts; what is said of the connection; a
-    head that is not fit to be sent.
+    head that is not fit to be sent. To a client of HTTP/1.0 nothing can be sent in chunks (RFC 9112, 6.1): where no
+    length is stated its answer ends with the connection.
     """
 
     _head: Any = None
+    _ends_with_connection = False
 
     async def send(self, message: Any) -> None:
         """Send a message, as ASGI has it."""
-        if message["type"] == "http.response.start" and not self.response_started and _states_length(message):
-            self._head = message
-            return
+        if message["type"] == "http.response.start" and not self.response_started:
+            if _states_length(message):
+                self._head = message
+                return
+            if self.scope["http_version"] == "1.0":
+                self.chunked_encoding, self._ends_with_connection = False, True
         head, self._head = self._head, None
         if head is None:
+            if self._ends_with_connection and not self.chunked_encoding:
+                self.expected_content_length = len(message.get("body", b""))
             await super().send(message)
         elif not self._is_sent_whole(head, message):
             await super().send(head)

@@ -11,12 +11,13 @@ Uvicorn waits for ever for a request that has begun, and keeps any head, however
 from __future__ import annotations
 
 import asyncio
+import http
 from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from faas.server.cycle import Cycle
-from faas.server.uvicorn_parts import HttpToolsProtocol
+from faas.server.uvicorn_parts import STATUS_LINE, HttpToolsProtocol
 
 MOST_HEAD_BYTES: Final = 64 << 10
 """Of the request line and the headers; what comes with their last piece is let through."""
@@ -25,14 +26,18 @@ LINGER_S: Final = 2.0
 """How long a client that was refused may still send, so that it reads why."""
 
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
-_HEAD_TOO_LARGE: Final = (
-    b'{"status":431,"type":"about:blank","title":"Request Header Fields Too Large",'
-    b'"detail":"the request line and headers are over %d bytes: send less in them"}' % MOST_HEAD_BYTES
-)
-_REFUSAL: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
-    b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(_HEAD_TOO_LARGE), _HEAD_TOO_LARGE)
-)
+
+
+def _refusal(status: int, detail: str) -> bytes:
+    """Return the answer to what is no request, and so has no id."""
+    body = b'{"status":%d,"type":"about:blank","title":"%b","detail":"%b"}'
+    text = body % (status, http.HTTPStatus(status).phrase.encode(), detail.encode())
+    head = b"%bcontent-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+    return head % (STATUS_LINE[status], len(text), text)
+
+
+_MALFORMED: Final = _refusal(400, "not a well-formed HTTP/1.1 request")
+_TOO_LARGE: Final = _refusal(431, f"the request line and headers are over {MOST_HEAD_BYTES} bytes: send less in them")
 
 
 class Protocol(HttpToolsProtocol):
@@ -49,6 +54,11 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._wait()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone. Uvicorn's timer would hold the connection until then where it was reset."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
         self._unset_keepalive_if_required()
@@ -60,13 +70,13 @@ class Protocol(HttpToolsProtocol):
                 data = data[stopped.args[0] :]
                 self._read_on()
             except HttpParserError:
-                self.send_400_response("Invalid HTTP request received.")
+                self._refuse(_MALFORMED)
                 return
         scope, cycle = self.scope, self.cycle
         if scope is not None and "method" not in scope:
             self._num_head_bytes += len(data)
             if self._num_head_bytes > MOST_HEAD_BYTES:
-                self._refuse_head()
+                self._refuse(_TOO_LARGE)
             else:
                 self._wait()
         elif cycle is None or cycle.more_body:
@@ -95,9 +105,15 @@ class Protocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
-    def _refuse_head(self) -> None:
-        self.transport.write(_REFUSAL)
-        self.transport.write_eof()
+    def _refuse(self, answer: bytes) -> None:
+        """End the connection so that its client reads why. Who waits for more of a request hears that it is gone."""
+        cycle = self.cycle
+        self.transport.write(answer)
+        if cycle is None or cycle.response_complete:
+            self.transport.write_eof()
+        else:
+            cycle.disconnected = True
+            cycle.message_event.set()
         self.transport.set_protocol(_Deaf(self, self.loop.call_later(LINGER_S, self.transport.close)))
 
     def _read_on(self) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import json
+import socket
+import struct
 from collections.abc import AsyncIterator
 
 import pytest
 
 from faas import inference_function
+from faas.server.protocol import Protocol
 from tests.server.answers import echo
 
 pytestmark = pytest.mark.anyio
@@ -94,8 +99,26 @@ async def test_what_is_no_body_behind_an_offer_is_refused(serving):
     async with serving(echo) as served, connected(served) as line:
         await line.send(b"POST / HTTP/1.1\r\n" + OFFER + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n")
         assert (await line.answer())[0] == 400
-        async with asyncio.timeout(10):
-            assert await line.reader.read() == b""
+        assert await ends(line) == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 50,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n7\r\n" + b"z" * 3_000_000,
+    ],
+)
+async def test_what_is_no_http_is_refused_readably(serving, sent):
+    async with serving(echo) as served, connected(served) as line:
+        line.writer.write(sent)
+        await line.writer.drain()
+        status, body = await line.answer()
+        assert status == json.loads(body)["status"] == 400
+        assert await ends(line) == b""
+        assert (await served.post(1)).status_code == 200
+        assert await served.value("faas_inflight") == 0
 
 
 async def test_a_body_behind_an_offer_keeps_to_the_limit(serving):
@@ -175,3 +198,40 @@ async def test_large_bodies_count_for_no_head(serving):
         for offer in (OFFER, b"Host: x\r\n"):
             await line.send(b"POST / HTTP/1.1\r\n" + offer + b"Content-Length: %d\r\n\r\n" % len(body), body)
             assert await line.answer() == (200, body)
+
+
+async def test_a_stream_to_a_client_of_http_1_0_ends_with_its_connection(serving):
+    @inference_function
+    async def words(text: str) -> AsyncIterator[str]:
+        for word in text.split():
+            yield word
+            await asyncio.sleep(0)
+
+    async with serving(words) as served, connected(served) as line:
+        await line.send(b'POST / HTTP/1.0\r\nAccept: text/event-stream\r\nContent-Length: 8\r\n\r\n"a b  c"')
+        head, _, body = (await ends(line)).partition(b"\r\n\r\n")
+        assert b"200 OK" in head
+        assert b"transfer-encoding" not in head.lower()
+        assert b"connection: close" in head.lower()
+        assert body == b'data: "a"\n\ndata: "b"\n\ndata: "c"\n\n'
+
+
+def num_held() -> int:
+    gc.collect()
+    return sum(issubclass(type(one), Protocol) for one in gc.get_objects())
+
+
+async def test_a_connection_that_is_reset_is_held_by_nobody(serving):
+    async with serving(echo) as served:
+        num_before = num_held()
+        for sent in (b"", b"POST / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n7"):
+            async with connected(served) as line:
+                await line.send(sent)
+                if sent.endswith(b"7"):
+                    assert await line.answer() == (200, b"7")
+                sock = line.writer.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                line.writer.transport.abort()
+        async with asyncio.timeout(20):
+            while num_held() > num_before:
+                await asyncio.sleep(0.01)
