@@ -24,6 +24,7 @@ PATIENCE_S: Final = 5.0
 """How long the model thread waits for a reader of its only stream; a reader of several is not waited for."""
 
 _STEPS_UNDER_WAY: Final = 64
+_TURN_S: Final = 1e-3
 
 _log = logging.getLogger(__name__)
 
@@ -112,12 +113,17 @@ class ThreadHands:
 
 
 class LoopHands:
-    """The `Hands` of the event loop."""
+    """The `Hands` of the event loop.
+
+    A generator that computes, and awaits nothing, would have all its events sent at its end: others get their turn
+    after an event at least each `_TURN_S`.
+    """
 
     def __init__(self, work: Work, report: Report, clock: Clock) -> None:
         self.work = work
         self.report = report
         self.clock = clock
+        self._turn_at = clock()
 
     async def call(self, arguments: dict[str, Any]) -> Any:
         """See `Hands`."""
@@ -157,6 +163,9 @@ class LoopHands:
             _give_up(slow, self.clock())
         elif slow:
             await slow[0].room(MOST_BACKLOG)
+        if self.clock() - self._turn_at > _TURN_S:
+            await asyncio.sleep(0)
+            self._turn_at = self.clock()
 
     def stopped(self, error: BaseException) -> bool:
         """See `Hands`."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -434,3 +435,23 @@ def test_a_generator_that_raises_while_it_is_closed_is_logged(run: Run, caplog: 
 
     run(scenario())
     assert any("closed" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_events_of_an_async_generator_that_awaits_nothing_come_as_they_are_made(run: Run, batched: bool) -> None:
+    seen: list[Any] = []
+
+    async def computing(n: Any) -> AsyncIterator[Any]:
+        for _ in range(5):
+            time.sleep(0.005)  # noqa: ASYNC251 (as users do)
+            yield [len(seen)] if batched else len(seen)
+
+    async def scenario() -> None:
+        async with serving(computing, "async_generator", BATCHED if batched else None) as engine:
+            one = call(n=1)
+            engine.submit(one)
+            async for event in one.events():
+                seen.append(event)  # noqa: PERF401 (one by one)
+        assert seen == [0, 1, 2, 3, 4]
+
+    run(scenario())
