@@ -262,10 +262,12 @@ def aiter_of(engine: Any, made: Call) -> AsyncIterator[Any]:
 def test_an_unbatched_async_generator_is_cancelled_where_it_waits(run: Run) -> None:
     async def scenario() -> None:
         seen = []
+        waits = asyncio.Event()
 
         async def steps(x: int, context: Context) -> AsyncIterator[int]:
             yield x
             try:
+                waits.set()
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 seen.append(context.cancelled())
@@ -275,6 +277,7 @@ def test_an_unbatched_async_generator_is_cancelled_where_it_waits(run: Run) -> N
             made = call(x=1)
             reader = aiter_of(engine, made)
             assert await anext(reader) == 1
+            await waits.wait()
             made.leave()
             with pytest.raises(CallerGone):
                 await anext(reader)
