@@ -49,11 +49,14 @@ class Rest:
     """Requests to one API server. Safe to use from several threads."""
 
     def __init__(self, connection: Connection) -> None:
+        import urllib3
         from kubernetes.client.rest import RESTClientObject
         from urllib3.exceptions import HTTPError
         from urllib3.util import Retry
 
         self.connection = connection
+        if not connection.configuration.verify_ssl:  # so the kubeconfig says, and need not be told with each request
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         connection.configuration.retries = Retry(
             total=4, connect=1, read=0, redirect=0, other=0, status=4, backoff_factor=0.3,
             status_forcelist=[_BUSY], allowed_methods=None, raise_on_status=False, respect_retry_after_header=False,

@@ -2,10 +2,12 @@
 
 import socket
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from urllib3.exceptions import InsecureRequestWarning
 
 from deploy import InvalidName
 from deploy.errors import Expired, Missing, MissingLibrary, NoCluster, NotAllowed, Unreachable
@@ -187,6 +189,15 @@ def test_k8_03_a_proxy_that_wants_to_know_who_asks_is_told(tmp_path: Path) -> No
             assert asking.result() == "v1"
     assert asked.startswith("get http://10.0.0.1:2/version ")
     assert "proxy-authorization: basic bwu6cebzcw==" in asked
+
+
+def test_a_cluster_that_is_not_to_be_verified_is_so_in_silence(tmp_path: Path) -> None:
+    path = write(tmp_path, "https://127.0.0.1:1", cluster={"insecure-skip-tls-verify": True})
+    with warnings.catch_warnings():
+        Rest(connect(environ={"KUBECONFIG": path})).close()
+        warnings.warn(
+            "unverified", InsecureRequestWarning, stacklevel=1
+        )  # an error in these tests, unless it is ignored
 
 
 def test_a_proxy_that_cannot_be_used_is_said(tmp_path: Path) -> None:
