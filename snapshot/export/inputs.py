@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 Axis = int | str | None
 
+_TEXT = "text"
+_KINDS = {"U": _TEXT, "S": "bytes", "O": "objects"}
+"""What callers are told of arrays that hold no numbers."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -24,7 +28,7 @@ class Input:
     shape: tuple[Axis, ...] | None
 
     def __str__(self) -> str:
-        return f"{self.dtype}{_spelt(self.shape)}"
+        return f"{_TEXT if self.dtype == 'object' else self.dtype}{_spelt(self.shape)}"
 
 
 def fit(declared: Input, given: Any, *, any_batch: bool = False) -> "np.ndarray[Any, Any]":
@@ -42,7 +46,7 @@ def fit(declared: Input, given: Any, *, any_batch: bool = False) -> "np.ndarray[
         raise _mismatch(declared, "lists of different lengths") from None
     lengths = declared.shape
     if lengths is not None and not _fits(lengths, array.shape, any_batch):
-        raise _mismatch(declared, f"{array.dtype}{_spelt(array.shape)}")
+        raise _mismatch(declared, _what(array))
     wanted = np.dtype(declared.dtype)
     return array if array.dtype == wanted else _cast(declared, array, wanted)
 
@@ -57,7 +61,7 @@ def _fits(wanted: Sequence[Axis], given: Sequence[int], any_batch: bool) -> bool
 def _cast(declared: Input, array: "np.ndarray[Any, Any]", wanted: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
     import numpy as np
 
-    what = f"{array.dtype}{_spelt(array.shape)}"
+    what = _what(array)
     if wanted.kind == "O":  # texts, which onnxruntime takes as objects
         if array.dtype.kind in "UO" and all(isinstance(one, str) for one in array.flat):
             return array.astype(object)
@@ -91,6 +95,10 @@ def _lost_as_integers(array: "np.ndarray[Any, Any]", wanted: "np.dtype[Any]") ->
 
 def _mismatch(declared: Input, given: str) -> InputMismatch:
     return InputMismatch(declared.name, given, str(declared))
+
+
+def _what(array: "np.ndarray[Any, Any]") -> str:
+    return f"{_KINDS.get(array.dtype.kind, str(array.dtype))}{_spelt(array.shape)}"
 
 
 def _spelt(shape: Sequence[Axis] | None) -> str:

@@ -43,14 +43,17 @@ def test_or_02_what_loses_nothing_is_cast(dtype: str, given: object, wanted: lis
         ("int64", [2.0**63], "9.22"),
         ("int64", [1e300], "1e\\+300"),
         ("float32", [1e300], "1e\\+300"),
-        ("int64", ["1"], "<U1"),
+        ("int64", ["1"], "text"),
+        ("int64", [1, None], "objects"),
+        ("object", [b"1"], "bytes"),
         ("bool", [1], "int64"),
         ("object", [1], "int64"),
         ("float32", [1 + 2j], "complex128"),
     ],
 )
 def test_or_02_what_would_lose_is_refused_by_the_inputs_name(dtype: str, given: object, got: str) -> None:
-    with pytest.raises(InputMismatch, match=f"input 'x': got .*{got}.*wanted {dtype}") as caught:
+    wanted = "text" if dtype == "object" else dtype
+    with pytest.raises(InputMismatch, match=f"input 'x': got .*{got}.*wanted {wanted}") as caught:
         fit(Input("x", dtype, (None,)), given)
     assert caught.value.name == "x"
 
