@@ -165,6 +165,11 @@ def struct_field(default: Any, default_factory: Any, name: str | None) -> Any:
     return field(default=default, default_factory=default_factory, name=name)
 
 
+def constraints(options: Mapping[str, Any]) -> msgspec.Meta:
+    """Return what msgspec is told of a type's values: their range, their length and so on."""
+    return msgspec.Meta(**options)
+
+
 def typed_dict(name: str, namespace: dict[str, Any], total: bool) -> Any:
     """Return a TypedDict; `total` is what it says of itself, its keys say for themselves whether they are required."""
     from typing import TypedDict

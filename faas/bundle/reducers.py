@@ -103,6 +103,11 @@ def _context_variable(pickler: ByValue, one: contextvars.ContextVar[Any]) -> Any
         return contextvars.ContextVar, (one.name,)
 
 
+def _constraints(pickler: ByValue, one: msgspec.Meta) -> Any:
+    told = {name: getattr(one, name) for name in dir(one) if not name.startswith("_")}
+    return rebuilt.constraints, ({name: value for name, value in told.items() if value is not None},)
+
+
 def _set(pickler: ByValue, one: Set) -> Any:
     return type(one.content), (sorted(one.content, key=lambda held: f"{type(held).__name__} {held!r}"),)
 
@@ -117,6 +122,7 @@ REDUCERS: Final[Mapping[type, Callable[[ByValue, Any], Any]]] = {
     MappingProxyType: lambda pickler, one: (MappingProxyType, (dict(one),)),
     Set: _set,
     contextvars.ContextVar: _context_variable,
+    msgspec.Meta: _constraints,
     functools.cached_property: lambda pickler, one: (rebuilt.cached_property, (one.func, one.attrname, one.__doc__)),
     threading.local: lambda pickler, one: (threading.local, ()),
     type(functools.lru_cache(lambda: None)): _lru_cache,

@@ -69,7 +69,8 @@ SHAPES = {
     "struct": Shape(
         "import msgspec\n"
         "class Base(msgspec.Struct, forbid_unknown_fields=True):\n    a: int\n"
-        "class Req(Base, kw_only=True, rename={'b': 'B'}):\n    b: int = 7\n    c: list[int] = msgspec.field(default_factory=list)\n"
+        "from typing import Annotated\nFew = Annotated[list[int], msgspec.Meta(max_length=2, description='few')]\n"
+        "class Req(Base, kw_only=True, rename={'b': 'B'}):\n    b: int = 7\n    c: Few = msgspec.field(default_factory=list)\n"
         "    def sum(self): return self.a + self.b + sum(self.c)\n"
         "@inference_function\ndef f(req: Req) -> int: return req.sum()\n",
         [({"a": 1}, 8), ({"a": 1, "B": 2, "c": [3]}, 6)],
