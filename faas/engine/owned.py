@@ -9,7 +9,7 @@ writing it; what is large, in pieces, since a copy in one go would hold up all o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, ValuesView
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ _STAY: Final = frozenset((str, int, float, bool, type(None), bytes, Raised, type
 TOGETHER: Final = 8192
 """So many are dealt with in one go."""
 
+_FEW: Final = 16
 _MOST_LEVELS: Final = 8
 _MOST_OBJECTS: Final = 2
 """So deep are objects looked into that are in one another."""
@@ -34,19 +35,31 @@ _MOST_OBJECTS: Final = 2
 
 def num_values(value: Any, levels: int = _MOST_OBJECTS) -> int:
     """Return about how many values there are in one, at a glance: all of a list are taken to be like its first."""
-    num = 1
+    kind, num = type(value), 1
+    if kind in _STAY:
+        return 1
     for _ in range(_MOST_LEVELS):
-        kind = type(value)
         if kind is list or kind is tuple:
             num *= len(value)
             if not num:
                 return 0
             value = value[0]
+            kind = type(value)
+            if kind in _STAY:
+                return num
         elif kind is dict:
-            return num * (sum([num_values(held, levels - 1) for held in value.values()]) if levels else len(value))
+            held = value.values()
+            return num * (
+                len(held) if not levels or _are_few(held) else sum([num_values(one, levels - 1) for one in held])
+            )
         else:
-            return num if kind in _STAY or arrays.library_of(kind) is None else num * math.prod(value.shape)
+            return num if arrays.library_of(kind) is None else num * math.prod(value.shape)
     return num
+
+
+def _are_few(values: ValuesView[Any]) -> bool:
+    """Tell whether these are what most answers hold: a few values that cannot change."""
+    return len(values) <= _FEW and _STAY.issuperset(map(type, values))
 
 
 def owned(value: Any) -> Any:
@@ -54,6 +67,8 @@ def owned(value: Any) -> Any:
     kind = type(value)
     if kind in _STAY or isinstance(value, BaseException):
         return value
+    if kind is dict and _are_few(value.values()):
+        return value.copy()
     if kind is not dict and kind is not list:
         whole = owned_array(value)
         if whole is not value:
