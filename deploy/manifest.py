@@ -161,19 +161,25 @@ def _resources(resources: Resources) -> Document:
 
 
 def _probes(spec: ServiceSpec) -> Document:
-    """Readiness without a period is probed by Knative itself, many times a second, the others by the kubelet."""
+    """Readiness without a period is probed by Knative itself, many times a second, the others by the kubelet.
+
+    Those once a second at most: so what is waited for at startup is that the port is open, which is soon, and not that
+    the instance is ready. One that does not become ready in its time ends by itself; liveness is asked for after that,
+    as a load may keep the interpreter to itself for longer than a probe waits.
+    """
 
     def get(path: str) -> Document:
         return {"httpGet": {"path": path, "port": spec.port}}
 
     startup_s = math.ceil(spec.timeouts.startup_timeout_s)
-    live = {**get(spec.probes.live_path), "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3}
-    probes = {"readinessProbe": {**get(spec.probes.ready_path), "successThreshold": 1}, "livenessProbe": live}
+    often = {"initialDelaySeconds": startup_s, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3}
+    probes = {
+        "readinessProbe": {**get(spec.probes.ready_path), "successThreshold": 1},
+        "livenessProbe": {**get(spec.probes.live_path), **often},
+    }
     if spec.probes.startup:
         every_second = {"periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": startup_s}
-        probes["startupProbe"] = {**get(spec.probes.ready_path), **every_second}
-    else:
-        live["initialDelaySeconds"] = startup_s
+        probes["startupProbe"] = {**get(spec.probes.live_path), **every_second}
     return probes
 
 

@@ -166,7 +166,7 @@ def test_kn_06_a_load_of_ten_minutes_fits_the_startup_probe_and_the_deadline_aft
     deadline = service(spec)["spec"]["template"]["metadata"]["annotations"]["serving.knative.dev/progress-deadline"]
     assert budget_s >= 600
     assert deadline == "660s"
-    assert probe["httpGet"] == {"path": "/readyz", "port": 8000}
+    assert probe["httpGet"] == {"path": "/livez", "port": 8000}
 
 
 def test_without_a_startup_probe_liveness_waits_for_the_startup_timeout() -> None:
