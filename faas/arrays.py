@@ -164,10 +164,11 @@ def _cast(found: Any, declared: Array) -> Any:
         )
         if not fits:
             raise ValueError(f"Expected an array of shape {_text(declared.shape)}, got {_text(found.shape)}")
-    try:
-        wanted = np.dtype(declared.dtype)
-    except TypeError:  # one of torch's own, such as bfloat16, which is made of it
-        wanted = np.dtype("float32")
+    wanted = np.dtype("float32")  # what torch makes its own types of, such as bfloat16
+    with contextlib.suppress(TypeError):
+        known = np.dtype(declared.dtype)
+        if known.kind in _SAFE_KINDS:  # a library may have taught NumPy that name, as raw bytes
+            wanted = known
     if found.size == 0 or found.dtype.kind in _SAFE_KINDS.get(wanted.kind, ""):
         with np.errstate(over="ignore"):
             cast = found.astype(wanted)

@@ -89,6 +89,13 @@ def test_types_have_the_names_that_numpy_gives_them(dtype, wanted):
     assert made(Annotated[np.ndarray, Array(dtype, (None,))]).decode(b"[1, 0]")["x"].dtype == wanted
 
 
+def test_a_type_that_a_library_teaches_numpy_as_raw_bytes_is_still_torchs():
+    pytest.importorskip("ml_dtypes")
+    assert np.dtype("bfloat16").kind == "V"
+    signature = made(Annotated[torch.Tensor, Array("bfloat16", (None,))])
+    assert signature.decode(b"[0.1, 1]")["x"].tolist() == torch.tensor([0.1, 1.0], dtype=torch.bfloat16).tolist()
+
+
 def test_or_02_what_only_torch_has_is_checked_as_well():
     signature = made(Annotated[torch.Tensor, Array("bfloat16")])
     assert signature.decode(b"[0.1]")["x"].tolist() == torch.tensor([0.1], dtype=torch.bfloat16).tolist()

@@ -123,9 +123,11 @@ async def test_a_connection_that_is_to_be_closed_is(closing: bool) -> None:
 
 
 @pytest.fixture
-def errors(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What uvicorn logs, also where somebody has set its logging up in this process: it is then not passed on."""
+def errors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.LogCaptureFixture]:
+    """What uvicorn logs, also where somebody has set its logging up in this process: not passed on, or silenced."""
     logger = logging.getLogger("uvicorn.error")
+    caplog.set_level(logging.ERROR, logger="uvicorn.error")
+    monkeypatch.setattr(logger, "disabled", False)
     logger.addHandler(caplog.handler)
     yield caplog
     logger.removeHandler(caplog.handler)
