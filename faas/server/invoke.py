@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from starlette.types import Receive, Scope, Send
 
 from faas import codec
-from faas.engine.owned import MANY, num_values
+from faas.engine.owned import is_large
 from faas.function import Endpoint
 from faas.messages import NO_HEADERS, Call, Context
 from faas.runtime import Runtime
@@ -180,7 +180,7 @@ class Invoke:
             value = await engine.answer(call)
             if isinstance(value, _RAW_KINDS):
                 return _BYTES, bytes(value)
-        if num_values(value) <= MANY:
+        if not is_large(value):
             return _JSON, codec.encode(value)
         from faas import large_answer  # nothing to most functions
 
