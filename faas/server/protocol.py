@@ -49,19 +49,28 @@ class Protocol(HttpToolsProtocol):
     _num_head_bytes = 0
     """How much has come of a head that is not complete."""
 
+    _waits_since: float | None = None
+    """Since when the client has been waited for, on the loop's clock; None while it is not."""
+
+    _alarm: asyncio.TimerHandle | None = None
+    """Looks whether that is too long; a timer set and unset for each request would cost a tenth of a small one."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected."""
         super().connection_made(transport)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone. Uvicorn's timer would hold the connection until then where it was reset."""
+        """The client is gone."""
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()
+        self._waits_since = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
-        self._unset_keepalive_if_required()
+        self._waits_since = None
         while data:
             try:
                 self.parser.feed_data(data)
@@ -91,19 +100,38 @@ class Protocol(HttpToolsProtocol):
         self._num_head_bytes = 0
         self.cycle.__class__ = Cycle  # uvicorn makes its own, and the work on it begins in the next turn of the loop
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Called when nothing has come for too long. That is no fault of the client's who is not read, or waits."""
+    def on_response_complete(self) -> None:
+        """Called by the cycle."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Let the client send on within the time for which its connection may be idle."""
+        self._waits_since = self.loop.time()
+        if self._alarm is None:
+            self._alarm = self.loop.call_later(self.timeout_keep_alive, self._look)
+
+    def _look(self) -> None:
+        """Close the connection if nothing has come for too long: no fault of a client's who is not read, or waits."""
+        self._alarm = None
+        if self._waits_since is None:
+            return
+        left_s = self._waits_since + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:
+            self._alarm = self.loop.call_later(left_s, self._look)
+            return
         cycle = self.cycle
         waits = cycle is not None and not cycle.more_body and not cycle.response_complete
         if (waits or self.pipeline or self.flow.read_paused) and not self.transport.is_closing():
             self._wait()
         else:
-            super().timeout_keep_alive_handler()
-
-    def _wait(self) -> None:
-        """Let the client send on within the time for which its connection may be idle."""
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+            self.transport.close()
 
     def _refuse(self, answer: bytes) -> None:
         """End the connection so that its client reads why. Who waits for more of a request hears that it is gone."""
