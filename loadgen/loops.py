@@ -13,7 +13,7 @@ from loadgen.pacer import Pacer
 from loadgen.plan import ClosedLoop, OpenLoop, Plan, planned_share, share_of
 from loadgen.recorder import Recorder
 
-LEAD_S = 0.05  # between the word to start and the start: for the word to reach every process, and to prepare
+LEAD_S = 0.05  # from the order to start until the start: it has to reach every process, and they prepare
 
 
 async def drive(plan: Plan, rank: int, start_at: float, stop: asyncio.Event) -> Recorder:

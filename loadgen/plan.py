@@ -18,9 +18,9 @@ from loadgen.workload import Workload
 class OpenLoop:
     """Requests sent when they are due, whether or not earlier ones have been answered.
 
-    Due at `rate_per_s` by a process ("poisson", "constant", "gamma"), or at the given instants (a tuple of seconds
-    from the start, increasing), for a trace. `max_concurrency` holds requests back; they are still timed from when
-    they were due. A request sent `late_after_ms` after it was due counts as late.
+    Due at `rate_per_s` by an arrival process ("poisson", "constant", "gamma"), or, for a trace, at the given instants
+    (a tuple of seconds from the start, increasing). `max_concurrency` holds requests back; they are still timed from
+    when they were due. A request sent `late_after_ms` after it was due counts as late.
     Raises SettingError.
     """
 

@@ -2,7 +2,7 @@
 
 Each runs `loadgen.worker`. What passes between the two sides:
 
-    to the worker      its orders, one line; the instant to start at, one line, once all are ready; end of file to stop
+    to the worker      the plan, one line; the instant to start at, one line, once all are ready; end of file to stop
     from the worker    READY, one line; its record (JSON), then end of file
 """
 
@@ -32,10 +32,10 @@ async def drive_together(plan: Plan, stop: asyncio.Event) -> Recorder:
     """
     async with AsyncExitStack() as owned:
         workers = [await owned.enter_async_context(_worker(plan, rank)) for rank in range(plan.num_processes)]
-        await asyncio.gather(*(_hear_ready(worker) for worker in workers))
-        word = f"{monotonic() + LEAD_S!r}\n".encode()
+        await asyncio.gather(*(_await_ready(worker) for worker in workers))
+        start_at = f"{monotonic() + LEAD_S!r}\n".encode()
         for worker in workers:
-            _stdin(worker).write(word)
+            _stdin(worker).write(start_at)
         return await _collect(workers, stop)
 
 
@@ -59,7 +59,7 @@ async def _worker(plan: Plan, rank: int) -> AsyncIterator[Process]:
         await worker.wait()
 
 
-async def _hear_ready(worker: Process) -> None:
+async def _await_ready(worker: Process) -> None:
     assert worker.stdout is not None
     if await worker.stdout.readline() != READY:
         raise WorkerError(f"a load process ended with status {await worker.wait()} before it began; see its messages")

@@ -17,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Counts(msgspec.Struct):
-    """The plain numbers of a record; `elapsed_s` and `busiest` (CPU time over elapsed) are the most of any process."""
+    """The plain numbers of a record; `elapsed_s` and `busiest` (CPU time over elapsed) are maxima over processes."""
 
     num_within_slo: int = 0
     num_late: int = 0

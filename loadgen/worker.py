@@ -11,24 +11,24 @@ from loadgen.loops import drive
 from loadgen.plan import decode
 from loadgen.processes import READY
 
-_LONGEST_LINE_BYTES = 1 << 30  # the orders hold every body of the workload
+_LONGEST_LINE_BYTES = 1 << 30  # the plan holds every body of the workload
 
 
 async def main(rank: int) -> None:
-    """Hear the orders, wait for the word, send, and hand in the record."""
+    """Read the plan and, once all are ready, the start; send the requests, and write the record."""
     _allow_connections()
-    orders = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
-    plan = decode(await orders.readline())
+    reader = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    plan = decode(await reader.readline())
     gc.freeze()  # what is imported by now is not walked again while requests are timed
     _write(READY)
-    word = await orders.readline()
-    if not word:  # the other side is gone
+    start_at = await reader.readline()
+    if not start_at:  # the other side is gone
         return
     stop = asyncio.Event()
-    hearing = asyncio.create_task(orders.read())  # ends when the other side closes, or is gone
-    hearing.add_done_callback(lambda _: stop.set())
-    _write((await drive(plan, rank, float(word), stop)).encode())
+    closing = asyncio.create_task(reader.read())  # ends when the other side closes, or is gone
+    closing.add_done_callback(lambda _: stop.set())
+    _write((await drive(plan, rank, float(start_at), stop)).encode())
 
 
 def _allow_connections() -> None:

@@ -19,9 +19,9 @@ from warmpool.process import Process, Worker, end_all
 from warmpool.protocol import Request
 
 ANSWER_TIMEOUT_S = 10.0
-"""A zygote, or its worker, that owes the next answer for so long is stuck: a fork takes milliseconds."""
+"""A zygote, or the worker that it forked, that has not answered for this long is stuck: a fork takes milliseconds."""
 
-_ALL_BUT_ONE_THREAD = 2**20  # workers to share the processors with: each gets one thread
+_ONE_THREAD_EACH = 2**20  # so many workers share the processors that each gets one thread
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Zygote:
                 entry="warmpool.zygote:inherit",
                 payload=protocol.encode_inherit(message),
                 fds={"zygote": theirs.fileno()},
-                num_workers=_ALL_BUT_ONE_THREAD,
+                num_workers=_ONE_THREAD_EACH,
             )
             try:
                 process = await base._forked(request)
@@ -197,7 +197,7 @@ class Zygote:
         self.failed, self.hazard, self.import_s = ready.failed, ready.hazard, ready.import_s
 
     async def _ask(self, fork: protocol.Fork, fds: Sequence[int]) -> Worker:
-        """Have the zygote fork; raises ForkRefused, ZygoteDied, ProtocolError, and OSError when a descriptor lacks."""
+        """Have the zygote fork. Raises ForkRefused, ZygoteDied, ProtocolError; OSError when no descriptor is left."""
         pending = self._pending[fork.id] = _Pending(self._loop.create_future(), Lifeline.create())
         try:
             await self._channel.send(fork, [pending.lifeline.given, *fds])
@@ -215,10 +215,10 @@ class Zygote:
             raise
 
     def _watch_oldest(self) -> None:
-        """Give the answer that is owed the longest `ANSWER_TIMEOUT_S`, from when it became that.
+        """Give the oldest pending answer `ANSWER_TIMEOUT_S`, counted from when it became the oldest.
 
-        The zygote forks in order, but it is the workers that answer: one that hangs must not be waited for as long as
-        later ones come.
+        The zygote forks in order, but the workers answer: one that hangs must not be waited for as long as later ones
+        keep answering.
         """
         oldest = next(iter(self._pending), None)
         if oldest == self._watched:
@@ -275,7 +275,7 @@ class Zygote:
         self._workers.clear()
 
     def _disown(self, answer: asyncio.Future[Worker]) -> None:
-        """End a worker whose caller has gone before it came."""
+        """End a worker that comes after its caller has left."""
         if answer.exception() is None:
             worker = answer.result()
             worker.kill()

@@ -10,7 +10,7 @@ from warmpool.errors import EnvironmentInvalid
 class Preload:
     """What is done once and ahead of need, `entry(payload)`: in a *hot* zygote for all its workers, or in a parked one.
 
-    In a zygote it must leave memory alone: a thread or a device context cannot be forked.
+    In a zygote it may make nothing but memory: a thread or a device context cannot be forked.
     """
 
     entry: str

@@ -68,7 +68,7 @@ def _allocator_report() -> bytes:
 
 
 def _object_of(size: int, number: int) -> object:
-    """Return a new object that takes a block of `size` bytes, of a type of which Python keeps no spares."""
+    """Return a new object that takes a block of `size` bytes, of a type without a free list."""
     if size == object.__sizeof__(object()):
         return object()
     if size <= _BYTES_OVERHEAD:

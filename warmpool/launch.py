@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
 # Not `-m`: the interpreter may have no warmpool of its own, and the working directory is no place to import from. Where
-# it has one, nothing else that lies beside ours is any business of its.
+# it has one, ours is not added: what else lies beside ours must not become importable.
 _BOOT = """import sys, importlib.util
 root = sys.argv.pop(1)
 if importlib.util.find_spec("warmpool") is None:
@@ -42,7 +42,7 @@ def base_env(environment: Environment) -> dict[str, str]:
 
 
 def remembered(environment: Environment) -> dict[str, str | None]:
-    """Return what the user set the variables to that a zygote is started without."""
+    """Return the user's own values of the variables that are overridden in a zygote; None for those not set."""
     base = base_env(environment)
     return {name: base.get(name) for name in ONE_THREAD}
 

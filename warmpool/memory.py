@@ -7,7 +7,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Memory:
-    """`pss_bytes` has of each page the process's share, `private_bytes` what nobody shares: what its end would free."""
+    """`pss_bytes` counts of each page the process's share of it, `private_bytes` only pages that nobody shares."""
 
     pss_bytes: int = 0
     private_bytes: int = 0

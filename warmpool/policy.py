@@ -6,7 +6,7 @@ from dataclasses import dataclass
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
 SOUND_AFTER_S = 1.0
-"""What was ready for this long before it ended had nothing wrong with its start."""
+"""A zygote that ends this long after it was ready did not fail to start."""
 MOST_SURPLUS = 0.25
 MOST_MISSING = 0.05
 
@@ -26,9 +26,9 @@ class Backoff:
     retry_at: float = 0.0
 
     def after(self, *, served: bool, now: float, not_before: float = 0.0) -> "Backoff":
-        """Return the state after an end.
+        """Return the state after a process has ended.
 
-        One that `served` first counts as sound, and may be replaced at once, though `not_before` a certain instant.
+        One that had `served` was sound and may be replaced at once, but not before the instant `not_before`.
         """
         if served:
             return Backoff(0, max(now, not_before))

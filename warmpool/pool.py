@@ -14,16 +14,16 @@ from warmpool.protocol import Request
 from warmpool.station import Station
 
 MEASURE_AGAIN_S = 30.0
-"""A measure stands for so long: the kernel takes milliseconds for each, and zygotes at rest change little."""
+"""A measurement is reused for this long: each takes the kernel milliseconds, and idle zygotes change little."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What the pool holds for one environment: its zygote and what is parked, which end when it is let go.
+    """What the pool holds for one environment: its zygote and its parked workers, which end when it is let go.
 
-    `memory` is theirs together. `num_workers` were taken and live, `num_heirs` are the hot zygotes forked from it:
-    while there is one, it cannot be let go. `start_s` is what its zygote took to be had, and would again; `used_at`
-    when a worker was last taken, on the event loop's clock.
+    `memory` is that of all of them together. `num_workers` counts the workers that were taken and still live,
+    `num_heirs` the hot zygotes forked from this one: while there is one, it cannot be let go. `start_s` is how long its
+    zygote took to start, `used_at` when a worker was last taken, on the event loop's clock.
     """
 
     environment: Environment
@@ -75,7 +75,7 @@ class WarmPool:
     async def take(self, environment: Environment, request: Request) -> Worker:
         """Return a worker that runs `request`: a parked one, else one forked, else, with a warning, one by exec.
 
-        The first of an environment waits for its zygote. Raises WorkerStartError when not even exec works,
+        The first worker of an environment waits for its zygote. Raises WorkerStartError when not even exec works,
         ProtocolError when the request is too big, PoolClosed.
         """
         return await self._station(environment).take(request)
@@ -117,7 +117,7 @@ class WarmPool:
         """End everything of one environment, as `close` does.
 
         With `keep_workers` only what is parked ends now, and the rest when the last worker that was taken has ended.
-        The last hot environment takes the one that it is forked from with it.
+        Retiring the last hot environment of a base retires the base as well.
         """
         station = self._stations.pop(environment, None)
         if station is None:

@@ -24,7 +24,7 @@ INLINE_PAYLOAD_BYTES = 32 * 1024
 ADOPTED = b"adopted"
 """What a parked worker answers to `Adopt`, before it does anything of the request."""
 SETTLED = b"settled"
-"""What a parked worker says before that, where it had something to do first and has done it."""
+"""What a parked worker sends once it has done what `Fork.park` asked for."""
 
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 _M = TypeVar("_M")
@@ -59,7 +59,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Client to zygote, once: the variables it runs without (None: was not set), and what to import.
+    """Client to zygote, once: what to import, and the user's values of the variables that it runs without.
+
+    Its workers get these `remembered` values back (None: not set).
 
     Descriptor: a memfd with the modules' names, one a line; a recorded set of thousands would not fit into a message.
     """
@@ -71,7 +73,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Inherit(msgspec.Struct, frozen=True, kw_only=True):
     """The payload of the request that makes a worker a hot zygote.
 
-    It says what to import beyond what is there, what to run then, and what `Prepare` remembers.
+    `modules` are those that its zygote lacks, `entry(payload)` is run after them, `remembered` is as in `Prepare`.
     """
 
     modules: tuple[str, ...]
@@ -193,7 +195,7 @@ def receive(sock: socket.socket, inbox: msgspec.msgpack.Decoder[_M]) -> tuple[_M
     """Receive one message and its descriptors, which are closed on exec and belong to the caller.
 
     Descriptors that do not fit under this process's limit are lost: the receiver knows how many there should be. Raises
-    EOFError when the peer is gone, ProtocolError when the message is none of the inbox's; nothing is left open then.
+    EOFError when the peer is gone, ProtocolError when `inbox` does not take the message; then none is left open.
     """
     try:
         body, ancillary, flags, _ = _receive(sock)
@@ -240,7 +242,7 @@ class Packed:
 
 
 def pack(request: Request) -> Packed:
-    """Make a request ready to travel; `close` what comes back. Raises OSError when memory or descriptors lack."""
+    """Make a request ready to travel; `close` what comes back. Raises OSError when memory or descriptors run out."""
     fds = list(request.fds.values())
     if len(request.payload) <= INLINE_PAYLOAD_BYTES:
         return Packed(request, fds, None)

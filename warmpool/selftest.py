@@ -1,4 +1,4 @@
-"""One worker forked for nothing but to see that a fork of this zygote works, before anybody depends on one.
+"""A test fork: shows whether workers of this zygote work, before anybody depends on one.
 
 Some hazards only a child meets: a thread pool that waits for threads which were not copied, a device runtime that notes
 it has been forked.

@@ -30,7 +30,7 @@ class Station:
         self.base = base
         """The station of the zygote that a hot one is forked from."""
         self.start_s = 0.0
-        """How long the zygote took to be had."""
+        """How long the zygote took to start."""
         self.zygote: Zygote | None = None
         self.parked: deque[Parked] = deque()
         self._buffer = buffer
@@ -59,7 +59,7 @@ class Station:
         return await self._outcome(self._spawn(self._take(request)))
 
     async def warm(self) -> Zygote:
-        """Return the zygote when the buffer is parked as well, or cannot be. Raises as `ready_zygote` does."""
+        """Return the zygote once the buffer is filled, or cannot be filled. Raises as `ready_zygote` does."""
         zygote = await self.ready_zygote()
         if self._filling is not None:
             await self._outcome(asyncio.shield(self._filling))
@@ -144,7 +144,7 @@ class Station:
             parked = self.parked.popleft()
             try:
                 worker = await parked.adopt(request)
-            except BrokenPipeError:  # it died between two looks
+            except BrokenPipeError:  # it has died, and its end was not seen yet
                 self._parked_failed(parked)
                 continue
             finally:

@@ -52,7 +52,7 @@ class Limits:
 
     def __init__(self, quota_files: cpu.QuotaFiles, setters: list[tuple[str, Setter]]) -> None:
         self._quota_files = quota_files
-        self._setters = setters  # each with the variable that rules it
+        self._setters = setters  # each with the name of its variable
 
     @classmethod
     def find(cls) -> Self:

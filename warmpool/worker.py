@@ -30,9 +30,9 @@ def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Co
 
 
 def await_request(fd: int, park: protocol.Park | None = None) -> protocol.Request:
-    """Wait, parked, on a message socket for the request to be; a client that hangs up has no use for this worker.
+    """Wait, parked, for the request on a message socket; when the client hangs up, end: nobody needs this worker.
 
-    What is to be done ahead is done first: a request that comes meanwhile waits for it. It raises what that does.
+    `park` is run first, and a request that comes meanwhile waits for it. Raises whatever it raises.
     """
     with socket.socket(fileno=fd) as sock:
         if park is not None:
