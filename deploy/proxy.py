@@ -34,8 +34,8 @@ def headers(proxy: str) -> dict[str, str]:
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}
-    told = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return {"Proxy-Authorization": f"Basic {base64.b64encode(told.encode()).decode()}"}
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Proxy-Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
 
 
 def bypasses(url: str, no_proxy: str) -> bool:

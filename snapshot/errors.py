@@ -23,6 +23,9 @@ SnapshotError
 │   ├── BucketNotFoundError     there is no such bucket
 │   └── UnreachableError        no answer, or failures of the server, for as long as was tried
 ├── NoSpaceError                a disk has no room for what is to be written
+├── DeviceError                 a device that tensors are to be loaded to has failed
+│   ├── DeviceMissingError      this process does not see it
+│   └── DeviceMemoryError       it, or pinned memory of the host, does not suffice; .num_bytes and .free_bytes
 ├── NotEnoughMemoryError        there is less memory than a load mode takes; .needed_bytes and .available_bytes
 ├── ImportRefused               a model of another format that is not imported as it is; .problem and .remedy
 │   ├── MissingShardsError      files that it names are not there; .missing lists them

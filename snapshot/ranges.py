@@ -135,8 +135,8 @@ class _Proxy:
     def parse(cls, address: str) -> "_Proxy":
         parts = urlsplit(address if "//" in address else f"//{address}")
         user, _, host = parts.netloc.rpartition("@")
-        told = {"Proxy-Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if user else {}
-        return cls(host if parts.port else f"{host}:80", told)
+        headers = {"Proxy-Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if user else {}
+        return cls(host if parts.port else f"{host}:80", headers)
 
 
 @functools.cache

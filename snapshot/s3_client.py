@@ -100,12 +100,14 @@ class S3Client:
         """Write a small object."""
         self._call(key, lambda client: client.put_object(Bucket=self.bucket, Key=key, Body=content))
 
-    def upload(self, key: str, path: Path, told: Callable[[int], None]) -> None:
-        """Write a file, in parallel parts where it is large; `told` hears of bytes as they go, from any thread."""
+    def upload(self, key: str, path: Path, on_bytes: Callable[[int], None]) -> None:
+        """Write a file, in parallel parts where it is large; `on_bytes` hears of bytes as they go, from any thread."""
         config = TransferConfig(
             multipart_threshold=2 * _PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=NUM_STREAMS
         )
-        self._call(key, lambda client: client.upload_file(str(path), self.bucket, key, Callback=told, Config=config))
+        self._call(
+            key, lambda client: client.upload_file(str(path), self.bucket, key, Callback=on_bytes, Config=config)
+        )
 
     def folders(self, prefix: str) -> list[str]:
         """The names that follow `prefix` and end at a slash."""

@@ -87,11 +87,11 @@ class Keychain:
 
     def _files(self) -> list[Path]:
         """The files that may hold credentials, whether they are there or not, the first that counts first."""
-        told, home = self._environment.get, Path(self._environment.get("HOME") or "/")
-        of_docker = Path(told("DOCKER_CONFIG") or home / ".docker") / "config.json"
-        if named := told("REGISTRY_AUTH_FILE"):
+        variable, home = self._environment.get, Path(self._environment.get("HOME") or "/")
+        of_docker = Path(variable("DOCKER_CONFIG") or home / ".docker") / "config.json"
+        if named := variable("REGISTRY_AUTH_FILE"):
             return [of_docker, Path(named)]
-        folders = [Path(folder) for folder in (told("XDG_RUNTIME_DIR"), home / ".config") if folder]
+        folders = [Path(folder) for folder in (variable("XDG_RUNTIME_DIR"), home / ".config") if folder]
         return [of_docker, *(folder / "containers" / "auth.json" for folder in folders)]
 
     def _of_document(self, document: Mapping[str, Any], where: str, registry: str) -> Credentials | None:
@@ -156,12 +156,12 @@ def _of_entry(entry: Mapping[str, Any], where: str) -> Credentials | None:
         return Credentials(identity_token=token)
     if entry.get("auth"):
         try:
-            told = base64.b64decode(entry["auth"], validate=True).decode()
+            decoded = base64.b64decode(entry["auth"], validate=True).decode()
         except (binascii.Error, UnicodeDecodeError, TypeError, ValueError):
-            told = ""
-        if ":" not in told:
+            decoded = ""
+        if ":" not in decoded:
             raise CredentialsError(f"{where} has an 'auth' that is no base64 of user:password", "log in anew")
-        return Credentials(*told.rstrip("\0").split(":", 1))
+        return Credentials(*decoded.rstrip("\0").split(":", 1))
     user, password = entry.get("username"), entry.get("password")
     return Credentials(user, password) if isinstance(user, str) and isinstance(password, str) and user else None
 

@@ -4,18 +4,18 @@ DeployError
 +-- ImageError                  the root of what follows; `problem` says what happened, `remedy` what to do
     +-- BadReference            a text that names no image (also a ValueError)
     +-- BadImage                what a registry or a folder holds is no image to build on
-    |   +-- WrongContent        bytes that are not those of their digest or size
+    |   +-- WrongContent        bytes do not have the digest or size that was stated
     |   +-- WrongPlatform       an image for another machine or another Python
-    +-- BadSource               what was to go into a layer cannot
+    +-- BadSource               a file cannot go into a layer, or be trusted
     +-- CredentialsError        the Docker configuration, or a helper that it names, gives no credentials
     +-- WheelsError             pip finds or installs no packages that fit
     +-- NoBuilder               no program to build an image with, or one that failed
-    +-- RegistryError           a registry's doing; has `registry`, `repository` and `status`
-        +-- NoAnswer            none, or none to its end
-        +-- Denied              not with these credentials, or not without
+    +-- RegistryError           a request to a registry failed; has `registry`, `repository` and `status`
+        +-- NoAnswer            no answer, or one that broke off
+        +-- Denied              the credentials do not permit it, or there are none
         +-- NotInRegistry       no such repository, tag or digest
-        +-- NotAccepted         it will not do that
-        +-- Faulty              it cannot at present, or it lost what it was given
+        +-- NotAccepted         the registry rejects the request
+        +-- Faulty              the registry fails at present, or has lost what it was sent
 """
 
 from deploy.errors import DeployError
@@ -41,7 +41,7 @@ class BadImage(ImageError):
 
 
 class WrongContent(BadImage):
-    """Bytes that are not those of their digest or size."""
+    """Bytes do not have the digest or size that was stated."""
 
 
 class WrongPlatform(BadImage):
@@ -49,7 +49,7 @@ class WrongPlatform(BadImage):
 
 
 class BadSource(ImageError):
-    """What was to go into a layer cannot."""
+    """A file cannot go into a layer, or be trusted: it is unreadable, has changed, or has no place in an image."""
 
 
 class CredentialsError(ImageError):
@@ -65,7 +65,7 @@ class NoBuilder(ImageError):
 
 
 class RegistryError(ImageError):
-    """What a registry did.
+    """A request to a registry failed.
 
     `status` is that of its answer, None where there was none; `retry_after_s` is how long it asks to wait.
     """
@@ -79,11 +79,11 @@ class RegistryError(ImageError):
 
 
 class NoAnswer(RegistryError):
-    """No answer, or none to its end."""
+    """The registry did not answer, or its answer broke off."""
 
 
 class Denied(RegistryError):
-    """Not with these credentials, or not without."""
+    """The credentials do not permit it, or there are none."""
 
 
 class NotInRegistry(RegistryError):
@@ -91,8 +91,8 @@ class NotInRegistry(RegistryError):
 
 
 class NotAccepted(RegistryError):
-    """The registry will not do that."""
+    """The registry rejects the request."""
 
 
 class Faulty(RegistryError):
-    """The registry cannot at present, or has lost what it was given."""
+    """The registry fails at present, or has lost what it was sent."""

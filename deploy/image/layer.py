@@ -116,8 +116,8 @@ def input_digest(files: Iterable[File]) -> str:
     """A digest of all that a layer of these files depends on."""
     hashed = hashlib.sha256()
     for file in sorted(files, key=_order):
-        told = [file.path, file.mode, file.target, file.is_hard_link, file.uid, file.gid, _content_digest(file)]
-        hashed.update(json.dumps(told).encode() + b"\n")
+        fields = [file.path, file.mode, file.target, file.is_hard_link, file.uid, file.gid, _content_digest(file)]
+        hashed.update(json.dumps(fields).encode() + b"\n")
     return hashed.hexdigest()
 
 

@@ -21,7 +21,7 @@ from deploy.image.transport import NUM_ATTEMPTS, Call, Transport
 _PIECE_BYTES = 1 << 20
 _DEEPEST_INDEX = 3
 
-Told = Callable[[int], None]
+OnBytes = Callable[[int], None]
 """Takes how many bytes of a blob are done."""
 
 
@@ -173,14 +173,14 @@ class Repository:
         if f"sha256:{hashed.hexdigest()}" != blob.digest:
             raise self._wrong(blob, "has another content than its digest says")
 
-    def save(self, blob: Descriptor, path: Path, told: Told = lambda done: None) -> None:
+    def save(self, blob: Descriptor, path: Path, on_bytes: OnBytes = lambda done: None) -> None:
         """Write a blob to a file, which is there only if it is whole. Raises as `read` does."""
         temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             with temporary.open("wb") as file:
                 for piece in self.read(blob):
                     file.write(piece)
-                    told(file.tell())
+                    on_bytes(file.tell())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import httpx
 
 from deploy.image.errors import BadSource, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
 from deploy.image.manifest import Descriptor
-from deploy.image.registry import Repository, Told
+from deploy.image.registry import OnBytes, Repository
 from deploy.image.transport import NUM_ATTEMPTS, Call, retry_after_s
 
 PART_BYTES = 16 << 20
@@ -41,12 +41,12 @@ class Blob:
 
 @dataclass(frozen=True)
 class _Span:
-    """Some of a blob's bytes, to be read any number of times, `told` as they go."""
+    """Some of a blob's bytes, to be read any number of times; `on_bytes` hears of them as they go."""
 
     blob: Blob
     begin: int
     end: int
-    told: Told
+    on_bytes: OnBytes
 
     def __iter__(self) -> Iterator[bytes]:
         if isinstance(self.blob.source, bytes):
@@ -63,8 +63,8 @@ class _Span:
                         )
                     left -= len(piece)
                     yield piece
-                    self.told(self.end - left)
-        self.told(self.end)
+                    self.on_bytes(self.end - left)
+        self.on_bytes(self.end)
 
 
 class _SessionLost(Exception):
@@ -91,8 +91,10 @@ def mount(repository: Repository, blob: Descriptor, source: str) -> bool:
     return response.status_code == 201
 
 
-def upload(repository: Repository, blob: Blob, told: Told = lambda done: None, part_bytes: int = PART_BYTES) -> None:
-    """Send a blob; `told` hears how many of its bytes are done.
+def upload(
+    repository: Repository, blob: Blob, on_bytes: OnBytes = lambda done: None, part_bytes: int = PART_BYTES
+) -> None:
+    """Send a blob; `on_bytes` hears how many of its bytes are done.
 
     Raises:
         RegistryError: the registry does not take it.
@@ -100,7 +102,7 @@ def upload(repository: Repository, blob: Blob, told: Told = lambda done: None, p
     """
     in_parts, lost = blob.size_bytes > part_bytes, ""
     for attempt in range(NUM_ATTEMPTS):
-        session = _Session(repository, blob, told)
+        session = _Session(repository, blob, on_bytes)
         try:
             least_bytes = session.begin()
             if in_parts:
@@ -122,8 +124,8 @@ def upload(repository: Repository, blob: Blob, told: Told = lambda done: None, p
 class _Session:
     """One session: `begin`, perhaps `send_parts`, `finish`. Each but the first may raise _SessionLost."""
 
-    def __init__(self, repository: Repository, blob: Blob, told: Told) -> None:
-        self._repository, self._blob, self._told = repository, blob, told
+    def __init__(self, repository: Repository, blob: Blob, on_bytes: OnBytes) -> None:
+        self._repository, self._blob, self._on_bytes = repository, blob, on_bytes
         self._transport = repository.transport
         self._location = ""
         self._done = 0
@@ -161,7 +163,7 @@ class _Session:
             "PUT",
             str(httpx.URL(self._location).copy_merge_params({"digest": digest})),
             headers={"Content-Type": "application/octet-stream", "Content-Length": str(size - begin)},
-            content=_Span(self._blob, begin, size, self._told) if begin < size else b"",
+            content=_Span(self._blob, begin, size, self._on_bytes) if begin < size else b"",
             num_attempts=1 if begin < size else NUM_ATTEMPTS,
         )
         try:
@@ -180,7 +182,7 @@ class _Session:
             "Content-Length": str(end - begin),
             "Content-Range": f"{begin}-{end - 1}",
         }
-        span = _Span(self._blob, begin, end, self._told)
+        span = _Span(self._blob, begin, end, self._on_bytes)
         call = self._call("PATCH", self._location, headers=headers, content=span, accepted=(404, *_UNAVAILABLE))
         response, _ = self._transport.ask(call)
         if response.status_code == 404:

@@ -69,7 +69,7 @@ def command(
             changes=changes,
             platform=Platform.parse(platform),
             connection=registries.connection(insecure, ca_file),
-            progress=registries.told(step),
+            progress=registries.transfers(step),
         )
     pushed.show(made, monotonic() - begun, as_json=as_json)
 

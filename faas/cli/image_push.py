@@ -30,6 +30,6 @@ def command(image: str, to: str, platform: str, insecure: tuple[str, ...], ca_fi
             to,
             platform=Platform.parse(platform),
             connection=registries.connection(insecure, ca_file),
-            progress=registries.told(step),
+            progress=registries.transfers(step),
         )
     pushed.show(made, monotonic() - begun, as_json=as_json)

@@ -69,7 +69,7 @@ def command(
             recipe,
             cache=registries.cache(),
             connection=registries.connection(insecure, ca_file),
-            progress=registries.told(step),
+            progress=registries.transfers(step),
             step=step,
         )
     pushed.show(made, monotonic() - begun, as_json=as_json)

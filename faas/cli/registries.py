@@ -66,8 +66,8 @@ def failures() -> Iterator[None]:
         raise Failure(error.problem, error.remedy, code) from error
 
 
-def told(step: Callable[[str], None]) -> Progress:
-    """Tell of each blob once what becomes of it, and of large ones how far they are."""
+def transfers(step: Callable[[str], None]) -> Progress:
+    """Say once of each blob what becomes of it, and of large ones how far they have come."""
     quarters: dict[str, int] = {}
 
     def tell(transfer: Transfer) -> None:

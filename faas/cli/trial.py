@@ -55,11 +55,11 @@ def start(control: Control, name: str, percent: int) -> dict[str, Any]:
 
 def watch(control: Control, name: str, *, as_json: bool) -> int:
     """Watch a trial to its end. Returns the exit code."""
-    return told(name, lambda tell: follow(control, name, tell), as_json=as_json)
+    return show(name, lambda tell: follow(control, name, tell), as_json=as_json)
 
 
-def told(name: str, followed: Callable[[Tell], Outcome | rollout.Outcome], *, as_json: bool) -> int:
-    """Tell how a trial goes while it is `followed`, and how it ended.
+def show(name: str, followed: Callable[[Tell], Outcome | rollout.Outcome], *, as_json: bool) -> int:
+    """Show how a trial goes while it is `followed`, and how it ended.
 
     Returns the exit code: a revision that was taken back is a failure.
     """

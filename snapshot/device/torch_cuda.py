@@ -52,7 +52,7 @@ class CudaDevice:
             free, total = torch.cuda.mem_get_info(self._index)
             held, used = torch.cuda.memory_reserved(self._index), torch.cuda.memory_allocated(self._index)
         except RuntimeError as error:
-            raise DeviceError(f"{self.name} cannot be used: {_told(error)}") from error
+            raise DeviceError(f"{self.name} cannot be used: {_first_line(error)}") from error
         return usable_bytes(free, total, kept=held - used, share=int(total * _fraction(self._index)) - used), total
 
     def allocate(self, num_bytes: int) -> CudaMemory:
@@ -66,7 +66,7 @@ class CudaDevice:
             problem = f"{self.name}: cannot allocate {num_bytes} bytes; {free} of {total} are free to this process"
             raise DeviceMemoryError(problem, num_bytes, free) from error
         except RuntimeError as error:
-            raise DeviceError(f"{self.name} cannot be used: {_told(error)}") from error
+            raise DeviceError(f"{self.name} cannot be used: {_first_line(error)}") from error
         # The allocator may give memory that work issued earlier on the current stream still uses.
         self._stream.wait_stream(torch.cuda.current_stream(self._index))
         return CudaMemory(flat)
@@ -77,7 +77,7 @@ class CudaDevice:
             with torch.cuda.device(self._index):  # a new thread's is device 0, which would get a context
                 return CudaPinned(torch.empty(num_bytes, dtype=torch.uint8, device="cpu", pin_memory=True))
         except RuntimeError as error:
-            problem = f"cannot pin {num_bytes} bytes of host memory for {self.name}: {_told(error)}"
+            problem = f"cannot pin {num_bytes} bytes of host memory for {self.name}: {_first_line(error)}"
             raise DeviceMemoryError(problem, num_bytes) from error
 
     def copy(self, source: Any, target: Any, copy: Copy) -> None:
@@ -88,7 +88,7 @@ class CudaDevice:
                 part = flat[copy.at : copy.at + copy.num_bytes]
                 part.copy_(pinned[copy.begin : copy.begin + copy.num_bytes], non_blocking=True)
         except RuntimeError as error:
-            raise DeviceError(f"{self.name}: a copy of {copy.num_bytes} bytes failed: {_told(error)}") from error
+            raise DeviceError(f"{self.name}: a copy of {copy.num_bytes} bytes failed: {_first_line(error)}") from error
 
     def record(self) -> torch.cuda.Event:
         """See `Device.record`. Who waits for it sleeps, and leaves the core to the reads."""
@@ -101,7 +101,7 @@ class CudaDevice:
         try:
             event.synchronize()
         except RuntimeError as error:
-            raise DeviceError(f"{self.name} failed while tensors were copied to it: {_told(error)}") from error
+            raise DeviceError(f"{self.name} failed while tensors were copied to it: {_first_line(error)}") from error
 
     def drain(self) -> None:
         """See `Device.drain`."""
@@ -110,7 +110,7 @@ class CudaDevice:
         try:
             self._stream.synchronize()
         except RuntimeError as error:
-            raise DeviceError(f"{self.name} failed while tensors were copied to it: {_told(error)}") from error
+            raise DeviceError(f"{self.name} failed while tensors were copied to it: {_first_line(error)}") from error
 
     def release_pinned(self) -> None:
         """See `Device.release_pinned`. Torch before 2.11 has no way to, and keeps the memory for its own later use."""
@@ -120,7 +120,7 @@ class CudaDevice:
         try:
             release()
         except RuntimeError as error:
-            raise DeviceError(f"{self.name} has failed: {_told(error)}") from error
+            raise DeviceError(f"{self.name} has failed: {_first_line(error)}") from error
 
 
 def cuda_device(name: str) -> CudaDevice:
@@ -154,6 +154,6 @@ def _fraction(index: int) -> float:
     return 1.0 if get is None else get(index)
 
 
-def _told(error: RuntimeError) -> str:
+def _first_line(error: RuntimeError) -> str:
     """What CUDA said: the first line, without torch's advice."""
     return str(error).partition("\n")[0]

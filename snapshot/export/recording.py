@@ -43,9 +43,9 @@ def recording() -> Iterator[Recording]:
     def before(module: torch.nn.Module, args: Any) -> None:
         inside.depth = getattr(inside, "depth", 0) + 1
 
-    def after(module: torch.nn.Module, args: Any, *told: Any) -> None:
+    def after(module: torch.nn.Module, args: Any, *outcome: Any) -> None:
         inside.depth -= 1
-        kwargs, answer = told if len(told) == 2 else ({}, None)  # a call that raised tells of no keywords
+        kwargs, answer = outcome if len(outcome) == 2 else ({}, None)  # a call that raised tells of no keywords
         if inside.depth == 0 and answer is not None:
             found.calls.setdefault(module, []).append(Call(args, dict(kwargs), answer))
 

@@ -67,8 +67,8 @@ def import_model(
     kind = detect(source)
     if key is not None and kind != "torch":
         raise ImportRefused(f"{source} has no parts to choose from by {key!r}", "leave --key to files of torch.save")
-    told: dict[str, object] = {"format": kind, "source": source.name, "dtype": dtype}
-    meta: dict[str, object] = {"imported": told}
+    origin: dict[str, object] = {"format": kind, "source": source.name, "dtype": dtype}
+    meta: dict[str, object] = {"imported": origin}
     if kind == "onnx":
         if dtype is not None:
             raise ImportRefused(
@@ -78,7 +78,7 @@ def import_model(
         return Imported(onnx.import_model(source, folder, meta=meta), kind, ())
     model = _read(kind, source, key)
     if model.metadata:
-        told["metadata"] = dict(model.metadata)
+        origin["metadata"] = dict(model.metadata)
     conversions = Conversions()
     model = _with_dtype(model, dtype and DTYPES[dtype], conversions)
     _check_names(source, model)
@@ -151,7 +151,7 @@ def _write(model: Model, folder: Path, *, shard_bytes: int, meta: dict[str, obje
     total = sum(tensor.num_bytes for tensor in model.tensors)
     done = 0
 
-    def told(pieces: Iterable[memoryview | bytes]) -> Iterator[memoryview | bytes]:
+    def counted(pieces: Iterable[memoryview | bytes]) -> Iterator[memoryview | bytes]:
         nonlocal done
         for piece in pieces:
             yield piece
@@ -160,7 +160,7 @@ def _write(model: Model, folder: Path, *, shard_bytes: int, meta: dict[str, obje
 
     with staged_folder(folder) as staging:
         shards = tuple(
-            write_shard(staging, number, list(map(_placement, shard)), (told(tensor.pieces()) for tensor in shard))
+            write_shard(staging, number, list(map(_placement, shard)), (counted(tensor.pieces()) for tensor in shard))
             for number, shard in enumerate(
                 split(model.tensors, lambda t: t.num_bytes, shard_bytes=shard_bytes), start=1
             )

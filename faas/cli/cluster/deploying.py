@@ -187,7 +187,7 @@ def _deploy(
     means = Means(
         connection=registries.connection(wishes.insecure, wishes.ca_file),
         cache=registries.cache(),
-        progress=registries.told(step),
+        progress=registries.transfers(step),
         step=step,
     )
     around = wishes.around(cluster.namespace)

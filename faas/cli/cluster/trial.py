@@ -9,6 +9,6 @@ from faas.cli import trial
 
 def watch(cluster: Cluster, service: str, *, as_json: bool) -> int:
     """Watch a trial to its end. Returns the exit code."""
-    return trial.told(
+    return trial.show(
         service, lambda tell: cluster.watch_canary(service, limits=Limits(), on_decision=tell), as_json=as_json
     )
