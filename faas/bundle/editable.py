@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-_TOLD = ("METADATA", "entry_points.txt")
+_KEPT = ("METADATA", "entry_points.txt")
 
 
 class _Origin(msgspec.Struct):
@@ -32,7 +32,7 @@ def records(files: Iterable[Path]) -> dict[str, bytes]:
         if root is None or not any(file.is_relative_to(root) for file in modules):
             continue
         folder = f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
-        texts = ((name, distribution.read_text(name)) for name in _TOLD)
+        texts = ((name, distribution.read_text(name)) for name in _KEPT)
         found |= {f"{folder}/{name}": text.encode() for name, text in texts if text is not None}
     return found
 
@@ -43,7 +43,7 @@ def _root(distribution: metadata.Distribution) -> Path | None:
     if origin is None or distribution.name == "faas":
         return None
     try:
-        told = msgspec.json.decode(origin, type=_Origin)
+        direct_url = msgspec.json.decode(origin, type=_Origin)
     except msgspec.MsgspecError:  # not as installers write it: what is known by that is nothing to a bundle
         return None
-    return Path(unquote(urlsplit(told.url).path)) if told.dir_info.get("editable") is True else None
+    return Path(unquote(urlsplit(direct_url.url).path)) if direct_url.dir_info.get("editable") is True else None

@@ -222,8 +222,8 @@ class _Making:
         """Write the bundle, and return what it is. Raises Unbundleable, OSError."""
         for module in self.reached.local.values():
             self.files[f"{CODE}/{module.path}"] = module.file
-        told = editable.records(module.file for module in self.reached.local.values())
-        self.files |= {f"{CODE}/{path}": content for path, content in told.items()}
+        records = editable.records(module.file for module in self.reached.local.values())
+        self.files |= {f"{CODE}/{path}": content for path, content in records.items()}
         if self.made and f"{CODE}/{MAIN}.py" not in self.files:
             self.files[f"{CODE}/{MAIN}.py"] = b"# The code of a notebook, or of no file: its cells lie beside this.\n"
         bundle = self._bundle({path: _written(self.staging / path, one) for path, one in sorted(self.files.items())})

@@ -104,8 +104,8 @@ def _context_variable(pickler: ByValue, one: contextvars.ContextVar[Any]) -> Any
 
 
 def _constraints(pickler: ByValue, one: msgspec.Meta) -> Any:
-    told = {name: getattr(one, name) for name in dir(one) if not name.startswith("_")}
-    return rebuilt.constraints, ({name: value for name, value in told.items() if value is not None},)
+    options = {name: getattr(one, name) for name in dir(one) if not name.startswith("_")}
+    return rebuilt.constraints, ({name: value for name, value in options.items() if value is not None},)
 
 
 def _set(pickler: ByValue, one: Set) -> Any:

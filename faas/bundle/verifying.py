@@ -157,10 +157,10 @@ def _environment() -> dict[str, str]:
 
 def main() -> None:
     """Do the task on standard input. Standard output is for the answer: what user code prints goes to the other."""
-    told = sys.stdin.buffer.read()
-    if not told:  # whoever started it has nothing to ask
+    encoded = sys.stdin.buffer.read()
+    if not encoded:  # whoever started it has nothing to ask
         os._exit(0)
-    task = msgspec.json.decode(told, type=Task)
+    task = msgspec.json.decode(encoded, type=Task)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:

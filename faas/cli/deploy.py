@@ -31,15 +31,15 @@ _OF_CLUSTER = "context", "namespace", "cluster"
 @click.option("--wait/--no-wait", default=True, help="Wait until it is ready.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=1), metavar="SECONDS", help="How long to wait.")
 @click.option("--dry-run", is_flag=True, help="Write the manifest and change nothing; no cluster is asked.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="Of --dry-run: yaml unless told.")
-@click.option("--image", metavar="PREFIX", help="The repository of images, as registry/team; FAAS_IMAGE unless told.")
-@click.option("--base", metavar="IMAGE", help="The runtime image; FAAS_BASE_IMAGE unless told.")
-@click.option("--store", metavar="S3://BUCKET/PREFIX", help="Of bundles and snapshots; FAAS_STORE unless told.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="The format of --dry-run; default: yaml.")
+@click.option("--image", metavar="PREFIX", help="The repository of images, as registry/team; default: FAAS_IMAGE.")
+@click.option("--base", metavar="IMAGE", help="The runtime image; default: FAAS_BASE_IMAGE.")
+@click.option("--store", metavar="S3://BUCKET/PREFIX", help="The store of bundles and snapshots; default: FAAS_STORE.")
 @click.option("--code", type=click.Choice(["image", "store"]), help="Where code goes; an image where one can.")
 @click.option("--snapshot", metavar="HOW", help="How the state travels: s3, image, node-cache, pvc:NAME or none.")
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A secret; VARIABLE=NAME/KEY for one key.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of all instances.")
-@click.option("--service-account", metavar="NAME", help="Who instances are on the cluster; nobody unless told.")
+@click.option("--service-account", metavar="NAME", help="The service account of instances; default: none.")
 @registries.options
 @listing.option
 def command(

@@ -11,9 +11,9 @@ from faas.cli.where import Where
 @click.command()
 @click.argument("target", required=False)
 @where.cluster_options
-@click.option("--image", metavar="PREFIX", help="The repository of images; FAAS_IMAGE unless told.")
-@click.option("--base", metavar="IMAGE", help="The runtime image; FAAS_BASE_IMAGE unless told.")
-@click.option("--store", metavar="S3://BUCKET/PREFIX", help="Of bundles and snapshots; FAAS_STORE unless told.")
+@click.option("--image", metavar="PREFIX", help="The repository of images; default: FAAS_IMAGE.")
+@click.option("--base", metavar="IMAGE", help="The runtime image; default: FAAS_BASE_IMAGE.")
+@click.option("--store", metavar="S3://BUCKET/PREFIX", help="The store of bundles and snapshots; default: FAAS_STORE.")
 @click.option("--snapshot", metavar="HOW", help="How the state is to travel: s3, image, node-cache, pvc:NAME or none.")
 @registries.options
 @listing.option

@@ -19,7 +19,7 @@ _PINNED: Final = "constraints.txt"
 @click.argument("kind", type=click.Choice(["cpu", "cuda"]))
 @click.option("--tag", required=True, metavar="REFERENCE", help="What the image is called.")
 @click.option("--extra", "extras", metavar="NAME", multiple=True, help="An extra of faas, in place of the usual ones.")
-@click.option("--python", metavar="VERSION", help="The version of Python; 3.11 unless told.")
+@click.option("--python", metavar="VERSION", help="The version of Python; default: 3.11.")
 @click.option("--with", "wanted", type=click.Choice(["docker", "podman", "buildah"]), help="The program to build with.")
 @click.option("--push", is_flag=True, help="Push it, too, by the same program.")
 def command(kind: str, tag: str, extras: tuple[str, ...], python: str | None, wanted: str | None, push: bool) -> None:

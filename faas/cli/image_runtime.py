@@ -28,7 +28,7 @@ _PINNED: Final = "constraints.txt"
 @click.option(
     "--constraints",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Versions to hold to, as pip reads them; constraints.txt of a checkout unless told.",
+    help="Versions to hold to, as pip reads them; default: constraints.txt of a checkout.",
 )
 @registries.platform_option
 @registries.options

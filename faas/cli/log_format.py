@@ -19,7 +19,7 @@ def option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--log-format",
         type=click.Choice(FORMATS),
-        help="How to write log lines; console on a terminal, else json, unless told.",
+        help="How to write log lines; default: console on a terminal, else json.",
     )(command)
 
 

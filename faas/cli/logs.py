@@ -39,7 +39,7 @@ def command(name: str, where: Where, follow: bool, lines: int, as_json: bool) ->
     name, found = names.label(name), settings.read()
     shown: Iterable[Line]
     if follow or named_elsewhere(found) is not None:
-        shown = _told(name, lines, follow=follow)
+        shown = _from_platform(name, lines, follow=follow)
     elif address.read_record(found) is not None:
         shown = _of_running(name, lines, found)
     else:
@@ -58,7 +58,7 @@ def _is_of_cluster(name: str, where: Where) -> bool:
     return where.is_cluster and not LogFile(settings.read().logs, names.label(name)).path.is_file()
 
 
-def _told(name: str, num_lines: int, *, follow: bool) -> Iterator[Line]:
+def _from_platform(name: str, num_lines: int, *, follow: bool) -> Iterator[Line]:
     for line in Control().lines(f"/functions/{name}/logs?follow={int(follow)}&lines={num_lines}"):
         yield _LINES.decode(line)
 
@@ -66,7 +66,7 @@ def _told(name: str, num_lines: int, *, follow: bool) -> Iterator[Line]:
 def _of_running(name: str, num_lines: int, found: Settings) -> list[Line]:
     """Return what the platform tells; of a function that it does not serve now, what was kept when it did."""
     try:
-        return list(_told(name, num_lines, follow=False))
+        return list(_from_platform(name, num_lines, follow=False))
     except RemoteError:
         if not LogFile(found.logs, name).path.is_file():
             raise

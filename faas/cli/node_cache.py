@@ -17,14 +17,12 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--store", metavar="S3://BUCKET/PREFIX", help="Of snapshots and pins; FAAS_STORE unless told.")
+@click.option("--store", metavar="S3://BUCKET/PREFIX", help="The store of snapshots and pins; default: FAAS_STORE.")
 @click.option("--image", metavar="IMAGE", help="A runtime image with the extras s3 and knative; FAAS_BASE_IMAGE.")
 @click.option("--namespace", default="faas-system", show_default=True, help="Where it runs.")
 @click.option("--budget", default="100Gi", show_default=True, help="What the folder of a node may hold.")
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A secret; VARIABLE=NAME/KEY for one key.")
-@click.option(
-    "--node-selector", multiple=True, metavar="LABEL=VALUE", help="The nodes that it runs on; all unless told."
-)
+@click.option("--node-selector", multiple=True, metavar="LABEL=VALUE", help="The nodes that it runs on; default: all.")
 def manifest(
     store: str | None,
     image: str | None,
@@ -41,8 +39,8 @@ def manifest(
     from faas.cli.cluster.failures import failures
     from faas.deployment.described import secret
 
-    told = settings.read()
-    place, base = store or told.store, image or told.base_image
+    environment = settings.read()
+    place, base = store or environment.store, image or environment.base_image
     if place is None or base is None:
         raise Failure("there is no store or no image", "set FAAS_STORE and FAAS_BASE_IMAGE", CALL_WAS_WRONG)
     with failures():
@@ -51,7 +49,7 @@ def manifest(
             store=place,
             namespace=namespace,
             budget=budget,
-            env=told.s3_places,
+            env=environment.s3_places,
             secrets=tuple(secret(text) for text in secrets),
             node_selector=pairs(node_selector),
         )
@@ -62,7 +60,7 @@ def manifest(
 @click.argument("store", metavar="S3://BUCKET/PREFIX")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True, help="Of the node.")
 @click.option("--budget", metavar="SIZE", required=True, help="What the folder may hold.")
-@click.option("--node", metavar="NAME", help="The node to be labelled with what it holds; none unless told.")
+@click.option("--node", metavar="NAME", help="The node to be labelled with what it holds; default: none.")
 @click.option("--host", default="0.0.0.0", show_default=True, help="Where metrics are served.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9404, show_default=True)
 @click.option("--poll", "poll_s", type=click.FloatRange(min=0.01), default=10.0, show_default=True, metavar="SECONDS")

@@ -36,11 +36,11 @@ def command() -> None:
 @click.option("--memory", default="4Gi", show_default=True, help="Of a pod; functions hold four fifths of it.")
 @click.option("--gpu", metavar="KIND|NUMBER", help="As in Resources(gpu=...): L4, A100:2, 1.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1), default=240.0, show_default=True, metavar="SECONDS")
-@click.option("--store", metavar="S3://BUCKET/PREFIX", help="Of bundles and snapshots; FAAS_STORE unless told.")
-@click.option("--image", metavar="IMAGE", help="The runtime image; FAAS_BASE_IMAGE unless told.")
+@click.option("--store", metavar="S3://BUCKET/PREFIX", help="The store of bundles and snapshots; default: FAAS_STORE.")
+@click.option("--image", metavar="IMAGE", help="The runtime image; default: FAAS_BASE_IMAGE.")
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A secret; VARIABLE=NAME/KEY for one key.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of all pods.")
-@click.option("--service-account", metavar="NAME", help="Who pods are on the cluster; nobody unless told.")
+@click.option("--service-account", metavar="NAME", help="The service account of pods; default: none.")
 @click.option("--dry-run", is_flag=True, help="Write the manifest and change nothing; no cluster is asked.")
 @registries.options
 @listing.option

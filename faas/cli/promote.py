@@ -29,7 +29,7 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Give all calls of the function NAME to a REVISION, the latest unless told; or to a version of its state.
+    """Give all calls of the function NAME to a REVISION (default: the latest), or to a version of its state.
 
     With --version, instances have the version ready before it gets a call, and none of the version before is answered
     once this returns. With --store it is written there for whoever follows it: without a platform, or for several.

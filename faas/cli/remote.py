@@ -42,7 +42,7 @@ def endpoint_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--endpoint",
         metavar="URL",
-        help="The S3 server; AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or Amazon's unless told.",
+        help="The S3 server; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or Amazon's.",
     )(command)
 
 

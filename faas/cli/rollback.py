@@ -13,7 +13,7 @@ from faas.cli.where import Where
 @click.command()
 @click.argument("name")
 @where.options
-@click.option("--to", metavar="REV", help="The revision; the one that served before the present, unless told.")
+@click.option("--to", metavar="REV", help="The revision; default: the one that served before the present one.")
 @listing.option
 def command(name: str, where: Where, to: str | None, as_json: bool) -> None:
     """Give all calls of the function NAME to what served before.

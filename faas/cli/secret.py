@@ -51,11 +51,11 @@ def create(
         raise Failure(f"{name} is given no value", "write KEY=VALUE, or give --from-file", CALL_WAS_WRONG)
     with where.connected() as cluster:
         action = cluster.put_secret(name, given, replace=replace)
-        told = {"name": name, "namespace": cluster.namespace, "action": action, "keys": sorted(given)}
+        row = {"name": name, "namespace": cluster.namespace, "action": action, "keys": sorted(given)}
     if as_json:
-        listing.write_json(told)
+        listing.write_json(row)
     else:
-        click.echo(f"{name} in {told['namespace']} is {action}: {', '.join(sorted(given))}")
+        click.echo(f"{name} in {row['namespace']} is {action}: {', '.join(sorted(given))}")
     from deploy.env_file import notes  # help is to be quick
 
     for note in notes(name, given):

@@ -126,8 +126,8 @@ def verify(name: str, store: str | None, as_json: bool) -> None:
             raise Failure(what, f"faas snapshot create {found.description.target} --force")
     num_bytes = sum(record.num_bytes for record in manifest.all_files)
     if as_json:
-        told = {"snapshot": where, "digest": manifest.digest, "num_files": len(manifest.all_files)}
-        listing.write_json(told | {"size_bytes": num_bytes, "verify_s": monotonic() - begun})
+        facts = {"snapshot": where, "digest": manifest.digest, "num_files": len(manifest.all_files)}
+        listing.write_json(facts | {"size_bytes": num_bytes, "verify_s": monotonic() - begun})
         return
     files = "1 file" if len(manifest.all_files) == 1 else f"{len(manifest.all_files)} files"
     click.echo(f"{where}: {files}, {size(num_bytes)}: every digest is right")

@@ -25,32 +25,32 @@ def command(before: str, after: str, store: Path | None, as_json: bool) -> None:
     Each is a folder, the NAME of a function or model (its latest snapshot), or NAME@DIGEST.
     """
     root = stores.root(store)
-    told = diff(stored.find(before, root)[1], stored.find(after, root)[1])
+    difference = diff(stored.find(before, root)[1], stored.find(after, root)[1])
     if as_json:
-        listing.write_json(told)
+        listing.write_json(difference)
         return
-    for line in _lines(told):
+    for line in _lines(difference):
         click.echo(line)
 
 
-def _lines(told: Difference) -> Iterator[str]:
+def _lines(difference: Difference) -> Iterator[str]:
     yield _line(
         "tensors",
-        f"{told.num_same} the same ({told.num_moved} at another place), {len(told.changed)} changed, "
-        f"{len(told.renamed)} renamed, {len(told.added)} added, {len(told.removed)} removed",
+        f"{difference.num_same} the same ({difference.num_moved} at another place), {len(difference.changed)} changed, "
+        f"{len(difference.renamed)} renamed, {len(difference.added)} added, {len(difference.removed)} removed",
     )
-    yield from (f"  ~ {one.before.name}  {_changed(one)}" for one in told.changed)
-    yield from (f"  > {one.before.name}  now {one.after.name}" for one in told.renamed)
-    yield from (f"  + {one.name}  {_look(one)}" for one in told.added)
-    yield from (f"  - {one.name}  {_look(one)}" for one in told.removed)
-    yield _line("size", f"{size(told.before_bytes)}, then {size(told.after_bytes)}")
-    yield _line("shared", f"{size(told.shared_bytes)} in files that both have, which a store holds once")
-    yield _line("objects", "differ" if told.skeleton_changed else "the same")
-    if told.files:
-        yield _line("kept files", f"differ: {', '.join(told.files)}")
-    if told.python is not None:
-        yield _line("python", "{}, then {}".format(*told.python))
-    for name, (old, new) in told.libraries.items():
+    yield from (f"  ~ {one.before.name}  {_changed(one)}" for one in difference.changed)
+    yield from (f"  > {one.before.name}  now {one.after.name}" for one in difference.renamed)
+    yield from (f"  + {one.name}  {_look(one)}" for one in difference.added)
+    yield from (f"  - {one.name}  {_look(one)}" for one in difference.removed)
+    yield _line("size", f"{size(difference.before_bytes)}, then {size(difference.after_bytes)}")
+    yield _line("shared", f"{size(difference.shared_bytes)} in files that both have, which a store holds once")
+    yield _line("objects", "differ" if difference.skeleton_changed else "the same")
+    if difference.files:
+        yield _line("kept files", f"differ: {', '.join(difference.files)}")
+    if difference.python is not None:
+        yield _line("python", "{}, then {}".format(*difference.python))
+    for name, (old, new) in difference.libraries.items():
         yield _line("library", f"{name} {old or 'not needed'}, then {new or 'not needed'}")
 
 

@@ -21,7 +21,7 @@ from snapshot.local_store import LocalStore
 @click.option(
     "--budget",
     metavar="SIZE",
-    help=f"What all snapshots together may take, as 20Gi; {settings.SNAPSHOT_CACHE_BYTES} unless told.",
+    help=f"What all snapshots together may take, as 20Gi; default: {settings.SNAPSHOT_CACHE_BYTES}.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would go, and leave it.")
 @stores.option

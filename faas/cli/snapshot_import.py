@@ -30,11 +30,11 @@ _SUFFIXES: Final = (".safetensors", ".onnx", ".ort", ".gguf", ".pt", ".pth", ".b
 
 @click.command("import")
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--name", help="What it is called in the store; the name of SOURCE unless told.")
+@click.option("--name", help="What it is called in the store; default: the name of SOURCE.")
 @click.option(
     "--dtype",
     type=click.Choice(list(DTYPES)),
-    help="Convert floating-point tensors to this type; they keep theirs unless told.",
+    help="Convert floating-point tensors to this type; default: they keep theirs.",
 )
 @click.option("--key", help="The part of a torch file to take, as in checkpoint['model'].")
 @stores.any_option

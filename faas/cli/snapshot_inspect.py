@@ -34,26 +34,26 @@ def command(name: str, with_tensors: bool, store: str | None, as_json: bool) -> 
     NAME is a function or model, NAME@DIGEST one of its older snapshots, or a folder.
     """
     in_s3 = store is not None and is_s3(store)
-    told, manifest = _there(str(store), name) if in_s3 else _here(name, stores.root(store))
+    facts, manifest = _there(str(store), name) if in_s3 else _here(name, stores.root(store))
     if with_tensors and manifest is not None:
-        told["tensors"] = list(_tensors(manifest))
+        facts["tensors"] = list(_tensors(manifest))
     if as_json:
-        listing.write_json(told)
+        listing.write_json(facts)
         return
-    for key, value in told.items():
+    for key, value in facts.items():
         if key not in _LISTED:
             click.echo(f"{_label(key) + ':':14} {_shown(key, value)}")
-    if "tensors" in told:
-        _list(told)
+    if "tensors" in facts:
+        _list(facts)
 
 
 def _here(name: str, root: Path) -> tuple[dict[str, Any], Manifest | None]:
     found, folder = stored.look_for(name, root)
-    told: dict[str, Any] = {} if found is None else row(found)
+    facts: dict[str, Any] = {} if found is None else row(found)
     if folder is None:
-        return told, None
+        return facts, None
     manifest = read_manifest(folder)
-    return told | _contents(manifest) | _sharing(manifest, LocalStore(root)), manifest
+    return facts | _contents(manifest) | _sharing(manifest, LocalStore(root)), manifest
 
 
 def _there(address: str, name: str) -> tuple[dict[str, Any], Manifest | None]:
@@ -136,13 +136,13 @@ def _tensors(manifest: Manifest) -> Iterator[dict[str, Any]]:
             }
 
 
-def _list(told: dict[str, Any]) -> None:
+def _list(facts: dict[str, Any]) -> None:
     click.echo()
     columns = {"file": lambda one: one["file"], "size": lambda one: size(one["size_bytes"])}
-    listing.show(told["files"], columns | {"digest": lambda one: one["digest"]}, as_json=False, none="")
+    listing.show(facts["files"], columns | {"digest": lambda one: one["digest"]}, as_json=False, none="")
     click.echo()
     listing.show(
-        told["tensors"],
+        facts["tensors"],
         {
             "tensor": lambda one: one["name"],
             "dtype": lambda one: one["dtype"],

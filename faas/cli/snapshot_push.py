@@ -16,7 +16,7 @@ from snapshot.manifest_reading import read_manifest
 @click.command("push")
 @click.argument("name")
 @click.argument("address", metavar="S3://BUCKET/PREFIX")
-@click.option("--as", "called", metavar="NAME", help="What it is called there; the same as here unless told.")
+@click.option("--as", "called", metavar="NAME", help="What it is called there; default: as here.")
 @click.option(
     "--prefetch/--no-prefetch",
     default=None,

@@ -16,7 +16,7 @@ def option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--store",
         type=click.Path(file_okay=False, path_type=Path),
-        help="The folder of snapshots; FAAS_HOME/snapshots unless told.",
+        help="The folder of snapshots; default: FAAS_HOME/snapshots.",
     )(command)
 
 
@@ -25,7 +25,7 @@ def any_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--store",
         metavar="FOLDER|S3://BUCKET/PREFIX",
-        help="The folder of snapshots, or a place in S3; FAAS_HOME/snapshots unless told.",
+        help="The folder of snapshots, or a place in S3; default: FAAS_HOME/snapshots.",
     )(command)
 
 

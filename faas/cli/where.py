@@ -74,7 +74,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _given(command: Callable[..., Any], *, cluster: bool = True) -> Callable[..., Any]:
     @functools.wraps(command)
-    def told(*args: Any, **found: Any) -> Any:
+    def wrapped(*args: Any, **found: Any) -> Any:
         where = Where(
             found.pop("local", False),
             found.pop("cluster", not cluster),
@@ -85,9 +85,9 @@ def _given(command: Callable[..., Any], *, cluster: bool = True) -> Callable[...
             raise Failure("--local and an option that names a cluster", "give one of them", CALL_WAS_WRONG)
         return command(*args, where=where, **found)
 
-    made = click.option(
-        "--context", metavar="NAME", help="The context of the kubeconfig; its current one unless told."
-    )(told)
+    made = click.option("--context", metavar="NAME", help="The context of the kubeconfig; default: its current one.")(
+        wrapped
+    )
     made = click.option("--namespace", metavar="NAME", help="On the cluster; FAAS_NAMESPACE, or the context's.")(made)
     return click.option("--cluster", is_flag=True, help="Of the cluster.")(made) if cluster else made
 

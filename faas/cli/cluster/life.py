@@ -33,7 +33,7 @@ def watch(name: str, found: Where, *, as_json: bool) -> int:
 
 
 def promote(name: str, found: Where, revision: str | None, *, as_json: bool) -> None:
-    """Give all calls to one revision; to the latest, now and in future, unless told."""
+    """Give all calls to one revision; None is the latest, now and in future."""
     with found.connected() as cluster:
         label = where.service(name, cluster)
         if revision is None or revision == "latest":

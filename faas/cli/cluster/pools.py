@@ -137,8 +137,8 @@ def take_out(function: str, name: str, found: Where, *, yes: bool, as_json: bool
 
 
 def _pool(name: str, namespace: str, given: Mapping[str, Any]) -> Pool:
-    told = settings.read()
-    image, store = given["image"] or told.base_image, (given["store"] or told.store or "").rstrip("/")
+    environment = settings.read()
+    image, store = given["image"] or environment.base_image, (given["store"] or environment.store or "").rstrip("/")
     if not image:
         raise Failure("no runtime image is named", "set FAAS_BASE_IMAGE, or give --image", CALL_WAS_WRONG)
     if not store.startswith("s3://"):
@@ -156,7 +156,7 @@ def _pool(name: str, namespace: str, given: Mapping[str, Any]) -> Pool:
         functions=pools.place(store, names.dns_label(name, namespace)),
         num_gpus=device.num_gpus,
         gpu_kind=kind if device.num_gpus and not kind.isdigit() else None,
-        env={**told.s3_places, **pairs(given["env"])},
+        env={**environment.s3_places, **pairs(given["env"])},
         service_account=given["service_account"],
         **{one: given[one] for one in names_},
     )
@@ -182,16 +182,16 @@ def _make_token(cluster: Cluster, secret: str) -> None:
 @contextlib.contextmanager
 def _reached(name: str, found: Where) -> Iterator[Control]:
     """Give the control interface of a pool: of a service on the cluster, or at a URL with FAAS_TOKEN."""
-    told = settings.read()
+    environment = settings.read()
     if "://" in name:
-        if told.token is None:
+        if environment.token is None:
             raise Failure(f"nothing says the token of {name}", "set FAAS_TOKEN", CALL_WAS_WRONG)
-        yield Control.at(name, told.token)
+        yield Control.at(name, environment.token)
         return
     with found.connected() as cluster:
         label = names.dns_label(name, cluster.namespace)
         _check_pool(name, cluster.describe(label).service.component)
-        token = told.token or (cluster.secret_value(token_secret(label), settings.TOKEN) or b"").decode()
+        token = environment.token or (cluster.secret_value(token_secret(label), settings.TOKEN) or b"").decode()
     if not token:
         raise Failure(f"the pool {name} has no token", f"faas pool create {name} makes one, or set FAAS_TOKEN")
     where = address(name, found, None, None)
