@@ -72,12 +72,12 @@ def export(state: State, frozen: Path, seen: Recording, form: str, folder: Path)
     exported = _exporter(form)
     fresh = snapshot.thaw(frozen).state
     replacing: dict[int, object] = {}
-    told: dict[str, dict[str, str]] = {}
+    inputs: dict[str, dict[str, str]] = {}
     for number, module in enumerate(called):
         path = as_written(trails[id(module)])
-        stand_in, told[path] = exported(module, seen.calls[module], path, folder.with_name(f"export-{number}"))
+        stand_in, inputs[path] = exported(module, seen.calls[module], path, folder.with_name(f"export-{number}"))
         replacing[id(_follow(fresh, trails[id(module)]))] = stand_in
-    manifest = snapshot.freeze(fresh, folder, meta={"export": form, "modules": told}, replacing=replacing)
+    manifest = snapshot.freeze(fresh, folder, meta={"export": form, "modules": inputs}, replacing=replacing)
     return Exported(
         digest=manifest.digest,
         state_bytes=manifest.tensor_bytes + sum(record.num_bytes for record in manifest.files),

@@ -105,10 +105,10 @@ class Admission:
         return free_s + promise.answered_in_s(ahead, call.num_rows, fills=is_pressed)
 
     def _surplus(self, now: float) -> float:
-        """Return the share of those who come that is more than batches of the size that is aimed at can take.
+        """Return the share of arrivals that is more than batches of the size that is aimed at can take.
 
-        None, where nobody was refused within the time of two of them: a rate alone says little, and one refusal by
-        itself may be the work of one slow batch.
+        0.0 where nobody was refused within the time of two such batches: a rate alone says little. A single refusal may
+        be due to one slow batch.
         """
         promise = self._strategy.promise
         if promise is None or now - self._refused_at >= self._strategy.rules.slo_s:

@@ -9,13 +9,13 @@ from typing import Final
 from faas.clock import Clock
 
 _HALF_TICK_S: Final = 0.0005
-"""A timer may fire this much early, since loops count in milliseconds; to wait again for the rest would be spinning."""
+"""A timer may fire this early, since loops count in milliseconds: to set it again for the rest would be spinning."""
 
 
 class Alarm:
     """Calls `ring()` on the loop at the moment that it was last set to.
 
-    `early_s` is how much before that moment it may be, while what rang is looked into.
+    While `ring` runs, `early_s` is how long before that moment it may have been called.
     """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 def hop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: Any) -> bool:
-    """Call back on the loop from another thread. False if the loop is gone, and with it everybody who waits."""
+    """Call back on the loop from another thread. False if the loop has been closed: nobody waits any more."""
     try:
         loop.call_soon_threadsafe(callback, *args)
     except RuntimeError:

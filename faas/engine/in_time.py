@@ -16,11 +16,11 @@ from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
 
 _WAY_SHARE: Final = 0.025
 _MOST_WAY_S: Final = 0.005
-"""Of a promised time that much, and no more than this, is kept for the way of a refusal to its caller."""
+"""This share of a promised time, and at most this long, is kept for a refusal to reach its caller."""
 _MOST_EARLY: Final = 0.2
-"""Where more come than batches take, who waits is told that much of a batch's time early, at most."""
+"""Under overload, who cannot be served is told so early, by at most this share of a batch's time."""
 _MARGIN: Final = 1.05
-"""What a full batch is taken for there, in what it takes at most; but for no more than the half it was aimed at."""
+"""A full batch is then assumed to take this times its quantile, but never more than half of the promised time."""
 
 
 class Item(Protocol):
@@ -128,11 +128,11 @@ def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, surplus: 
     """Return the moment from which there is no use for the head of the queue, which is not empty, in waiting.
 
     `plan` gives it up then or a little later. Where so many wait that its batch is full, or there is a `surplus` (the
-    share of those who come that is more than batches take), it is told a little early: who waits for one batch, and is
-    not part of the next, is to know of it within the time of one. With a surplus that costs nothing, and is half of the
-    promise where batches are aimed at that. Of two who cannot both be served the later one is as good then, and has
-    more time, should a batch take longer than usual: so it is told earlier still, by as much of a batch's time as the
-    surplus is of those who come, for those who come in what is left fill the next one.
+    share of arrivals that is more than batches can take), it is told a little early: a caller that waits for one batch,
+    and is not part of the next, is to know within the time of one. With a surplus that costs nothing, and the time of
+    one is half of the promise where batches are aimed at that. Of two who cannot both be served the later one is then
+    as good, and has more time if a batch takes longer than usual. So the head is told earlier still, by as large a
+    share of a batch's time as the surplus is of the arrivals: those who arrive in the rest of it fill the next batch.
     """
     moment = edf.hopeless_at(_head(waiting, idle_since), len(waiting), promise.limits())
     if not promise.latency.is_confident or len(waiting) < 2 or not (surplus or len(waiting) >= promise.target):

@@ -1,4 +1,4 @@
-"""Those who wait and cannot be in time any more are told at that moment, whatever still runs ahead of them."""
+"""Calls that wait and can no longer be in time are refused at that moment, whatever still runs ahead of them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ DECAY: Final = 0.95
 """The weight of an observation after one more: about the last twenty count."""
 
 SURPRISE: Final = 3.0
-"""An observation off by this factor either way says that the past is over: a slow first call, a throttled chip."""
+"""An observation off by this factor, up or down, means that the past no longer holds: a slow first call, throttling."""
 
 FORGET: Final = 0.2
 """What is left of the past's weight after a surprise."""

@@ -1,4 +1,4 @@
-"""Which engine serves what."""
+"""The engine for one endpoint: the inmost one, and around it what the batching asks for."""
 
 from __future__ import annotations
 

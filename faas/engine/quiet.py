@@ -10,7 +10,7 @@ STOPPING_S: Final = 1.0
 
 
 class Quiet:
-    """Set once by an engine that takes no new calls, when its last one is out of its hands."""
+    """Set once, by an engine that takes no new calls, when its last call has ended."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

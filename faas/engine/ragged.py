@@ -42,8 +42,8 @@ class Ragged:
         """
         lengths = {name: _length(name, kwargs[name]) for name in self._padded if name in kwargs}
         if len(set(lengths.values())) > 1 and self._pad.collate is None:
-            told = ", ".join(f"{name} has {num}" for name, num in lengths.items())
-            raise BadInput(f"the parts of an item are of one length; {told}")
+            listed = ", ".join(f"{name} has {num}" for name, num in lengths.items())
+            raise BadInput(f"the parts of an item are of one length; {listed}")
         return max(lengths.values(), default=0)
 
     def bucket(self, kwargs: Mapping[str, Any]) -> int:

@@ -28,8 +28,8 @@ class Rows:
         """See `Form`. As many as it carries rows; at least one, and the same number in each parameter."""
         counts = {name: _length(name, value) for name, value in kwargs.items()}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{name} has {num}" for name, num in counts.items())
-            raise BadInput(f"every parameter holds one element for each row; {told}")
+            listed = ", ".join(f"{name} has {num}" for name, num in counts.items())
+            raise BadInput(f"every parameter holds one element for each row; {listed}")
         num = next(iter(counts.values()), 0)
         if num == 0:
             raise BadInput("an item holds at least one row; this one has none")

@@ -46,7 +46,7 @@ class Strategy:
         self._outlook = dataclasses.replace(self._outlook, ending=True)
 
     def decide(self, now: float) -> Decision:
-        """Decide for a place that is free; when a batch comes of more having been waited for, learn what came."""
+        """Decide for a place that is free; where a batch runs after more was waited for, learn how many came."""
         decision = self._decision(now)
         if isinstance(decision, Run):
             if self._is_gathering:
@@ -71,8 +71,8 @@ class Strategy:
     def hopeless_at(self, *, is_busy: bool, surplus: float) -> float:
         """Return when the next call will have to be given up, whatever becomes free; infinity where nothing waits.
 
-        Nobody is spared who came while the engine was busy. `surplus` is the share of those who come that is more than
-        batches take. For engines with a promise.
+        Nobody is spared who came while the engine was busy. `surplus` is the share of arrivals that is more than
+        batches can take. For engines with a promise.
         """
         assert self.promise is not None
         if not len(self._queue):

@@ -1,4 +1,4 @@
-"""Calls that wait for longer than their level allows, or than was promised to them, are told so at that moment."""
+"""Calls that wait for longer than their level allows, or than they were promised, are refused at that moment."""
 
 from __future__ import annotations
 

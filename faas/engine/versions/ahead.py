@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 def bring(supply: Supply, function: Function, place: str, rehearse: Callable[[Handler], None] | None) -> None:
-    """Bring the versions that are to be held now into `supply.ahead`, and have them answer the examples if told to.
+    """Load the versions that are to be held now into `supply.ahead`, and `rehearse` each where that is given.
 
-    What cannot be had is left to each instance. Nothing stays open.
+    What cannot be loaded is left to each instance. Nothing stays open.
     """
     try:
         look = source.find(place).look()  # a source of its own: what it opens must not be inherited
