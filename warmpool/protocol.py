@@ -59,9 +59,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Client to zygote, once: what to import, and the user's values of the variables that it runs without.
-
-    Its workers get these `remembered` values back (None: not set).
+    """Client to zygote, once: what to import, and the variables that it runs without, for its workers (None: not set).
 
     Descriptor: a memfd with the modules' names, one a line; a recorded set of thousands would not fit into a message.
     """

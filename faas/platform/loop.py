@@ -36,7 +36,7 @@ class Launcher(Protocol):
     """Starts and ends instances; see `launcher.Launcher`, which does so with processes."""
 
     def launch(self, preparation: Preparation, log: LogFile, changed: OnChange) -> Instance:
-        """Order an instance, and tell of every change of its state."""
+        """Order an instance; `changed` is called at every change of its state."""
         ...
 
     async def stop(self, made: Instance, grace_s: float) -> None:
@@ -47,8 +47,8 @@ class Launcher(Protocol):
 class ScalingLoop:
     """Keeps one function at the number of instances that its load asks for. `run` it on the platform's event loop.
 
-    `habit` are its idle times, where they say how long it stays warm. `admit` is asked before each start, and returns
-    why there can be none, or None. `grace_s` is Knative's grace before zero.
+    `habit` holds its idle times, where these decide how long it stays warm. `admit` is called before each start, and
+    returns why there can be none, or None. `grace_s` is Knative's grace before zero.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ScalingLoop:
         self._wanted.forget(self.num_ready, self._clock())
 
     def _returned(self) -> None:
-        """A request comes while there is none."""
+        """A request has come while no other was held or in flight."""
         if self._wanted.returned(self._clock()):
             self.wake()
 
@@ -224,7 +224,7 @@ class ScalingLoop:
         return made.state is State.READY, endpoint.in_flight if endpoint is not None else 0, -made.ordered_at
 
     def _start(self) -> bool:
-        """Launch an instance, unless starts have failed lately or there is no room: then who waits is told so."""
+        """Launch an instance, unless starts failed lately or there is no room: requests that wait are then refused."""
         wait_s = self.starts.wait_s(self._clock())
         if wait_s > 0:
             self._give_up(f"instances fail to start: {self.starts.failure}", wait_s)
@@ -240,7 +240,7 @@ class ScalingLoop:
         return True
 
     def _give_up(self, reason: str, retry_after_s: float) -> None:
-        """Refuse who waits, unless an instance will serve them."""
+        """Refuse the requests that wait, unless an instance will serve them."""
         if not any(made.serves for made in self.instances):
             self.capacity.give_up(reason, max(1, math.ceil(retry_after_s)))
 

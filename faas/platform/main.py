@@ -118,7 +118,7 @@ class Platform:
         self._stopping.set()
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do `work`, but give it up when told to stop before it is done. Returns whether it was done."""
+        """Do `work`, and cancel it when the platform is to stop first. Returns whether it was done."""
         task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -136,7 +136,7 @@ class Platform:
     async def _bring_up(self, targets: list[str]) -> None:
         """Bring back what was deployed, and make the functions of targets ready.
 
-        A target that cannot be made ready is named, and keeps the others from nothing.
+        A target that cannot be made ready is named, and does not keep the others from being served.
         """
         again = await self._functions.restore()
         errors: list[TargetError] = []
@@ -175,7 +175,7 @@ class Platform:
         return f"http://{f'[{host}]' if ':' in host else host}:{bound}"
 
     def _control_on_port(self, operations: Operations, more: list[Route]) -> list[ControlServer]:
-        """Have the control interface on the platform's port, for who has the token; nowhere where there is none."""
+        """Have the control interface on the platform's port for callers with the token; without one it is not there."""
         if self._token is None:
             return []
         path = self._folder / "control"
@@ -190,7 +190,7 @@ class Platform:
         return routes
 
     def _follow(self) -> None:
-        """Do from now on what becomes of the place of bundles."""
+        """Follow the changes of the place of bundles from now on."""
         if self._sync is not None:
             self._sync.is_serving = True
             self._functions.registry.search = Search(self._sync.seek)

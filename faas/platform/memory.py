@@ -1,4 +1,4 @@
-"""The memory of a platform: looked at now and then, and held to a budget by letting go of what idles (`budget`)."""
+"""The memory of a platform: measured now and then, and kept within a budget by ending what is idle (`budget`)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from warmpool.memory import Memory
 from warmpool.pool import Held
 
 SETTLE_S = 1.0
-"""How long after a start to look: the instance has then answered whom it was started for, and taken what it takes."""
+"""How long after a start to measure: the instance has then answered its first call, and holds what that takes."""
 LOOK_EVERY_S = 30.0
-"""How often to look while something runs and nothing starts."""
+"""How often to measure while something runs and nothing starts."""
 MOST_LOOKING = 0.02
-"""The most of the time that looking may take: the kernel walks all pages for it, and 400 processes take a second."""
+"""The share of the time that measuring may take: the kernel walks all pages for it, 400 processes take a second."""
 
 _CGROUP = "/sys/fs/cgroup"
 _LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
@@ -46,7 +46,7 @@ class Zygotes(Protocol):
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What idles, and how it is let go."""
+    """Something idle, and how to end it."""
 
     idler: Idler
     let_go: Callable[[], object]
@@ -93,7 +93,7 @@ class MemoryKeeper:
         )
 
     def admit(self, asking: ScalingLoop) -> str | None:
-        """Let go of what idles, where there is no room for another instance; return why it cannot be had, or None."""
+        """Make room for another instance by ending what is idle, if need be; return why there is none, or None."""
         holdings = self.holdings
         most_bytes = holdings.held_bytes + self._alone(asking) + max(self._zygote_bytes.values(), default=0)
         if most_bytes > holdings.budget_bytes / 2 or asking.revision not in self._most_alone:
@@ -112,11 +112,11 @@ class MemoryKeeper:
         return None
 
     def changed(self) -> None:
-        """Take note that there is something new, to be looked at before long."""
+        """Measure again soon: something has started."""
         self._started.set()
 
     async def run(self) -> None:
-        """Look at what is held, and let go of what is too much, until cancelled."""
+        """Measure, and end what is idle while too much is held, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             began_at = loop.time()
@@ -130,7 +130,7 @@ class MemoryKeeper:
             await asyncio.sleep(max(SETTLE_S, took_s / MOST_LOOKING))
 
     async def look(self) -> None:
-        """Read what everything holds, and let go of what idles where it is more than the budget."""
+        """Measure what everything holds, and end what is idle while that is more than the budget."""
         living = [(loop, made) for loop in self._loops() for made in loop.instances if made.pid is not None]
         self._zygotes = {held.environment: held for held in await self._pool.sizes()}
         self._zygote_bytes |= {environment: held.memory.pss_bytes for environment, held in self._zygotes.items()}
@@ -170,7 +170,7 @@ class MemoryKeeper:
         return budget.needed(loop.preparation.state_bytes, self._most_alone.get(loop.revision))
 
     def _candidates(self, asking: ScalingLoop | None) -> dict[str, _Candidate]:
-        """Return what idles, by a name that stays its own.
+        """Return what is idle, each by a name that stays the same.
 
         For a further instance of a function none goes of one that has calls now: they would only take turns.
         """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snapshot.s3_client import S3Client
 
 POLL_S = 5.0
-"""How often S3, which tells of nothing, is asked."""
+"""How often S3 is listed: it does not report changes."""
 
 
 class Place(Protocol):
@@ -35,7 +35,7 @@ class Place(Protocol):
         ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Come by once at first, and whenever something may have changed."""
+        """Yield once at first, and whenever something may have changed."""
         ...
 
 

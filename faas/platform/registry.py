@@ -128,12 +128,12 @@ class Registry:
         return found
 
     def _sought(self, name: str, otherwise: LocalAnswer) -> LocalAnswer | Sought:
-        """Have a function looked for that cannot be called now, where there is somewhere to look."""
+        """Search for a function that cannot be called now, where there is a place to search."""
         if self.search is None:
             return otherwise
         try:
             return Sought(partial(self.search.find, names.label(name)), otherwise)
-        except SettingError:  # no function can be called so
+        except SettingError:  # no function can have that name
             return otherwise
 
     def _probe(self, path: bytes, method: bytes) -> LocalAnswer:

@@ -69,8 +69,8 @@ class RequestHead:
         """The head as an instance gets it, for `path`, and what there is of the body."""
         if path != self._path:
             self._path, self._start = path, self._encode_start(path)
-        told = b"" if held is None and self.timeout_ms is None else self._encode_times(held)
-        return b"%b%b%b\r\n\r\n%b" % (self._start, b"" if self.request_id else request_id, told, body)
+        times = b"" if held is None and self.timeout_ms is None else self._encode_times(held)
+        return b"%b%b%b\r\n\r\n%b" % (self._start, b"" if self.request_id else request_id, times, body)
 
     def _encode_start(self, path: bytes) -> bytes:
         """All that is the same each time; an id that is ours to give stands at the end."""
@@ -81,7 +81,7 @@ class RequestHead:
         return start if self.request_id else start + b"\r\nx-request-id: "
 
     def _encode_times(self, held: Held | None) -> bytes:
-        """The time that is left for the request, and that it was held."""
+        """The headers with the time that is left for the request, and with how long it was held."""
         times = b"" if held is None else held.encode()
         if self.timeout_ms is None:
             return times

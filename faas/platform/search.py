@@ -56,7 +56,7 @@ class Search:
         return found
 
     def close(self) -> None:
-        """Look no more; who waits is told so."""
+        """Look no more; requests that wait are refused."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()

@@ -121,12 +121,12 @@ class _Caller:
             self.refused("", 0)
 
     def granted(self, endpoint: Endpoint) -> None:
-        """Be computed."""
+        """Hold the instance for as long as the call is computed."""
         self.waited_s = self._loop.time() - self._entered_s
         self._loop.call_later(self._duration_s, self._capacity.leave, endpoint)
 
     def refused(self, reason: str, retry_after_s: int) -> None:
-        """Go away."""
+        """Count as refused."""
         self.is_refused = True
         self._capacity.leave(None)
 

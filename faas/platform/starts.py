@@ -43,20 +43,20 @@ class Starts:
 
     @property
     def is_proving(self) -> bool:
-        """Whether somebody waits for what comes of the next."""
+        """Whether somebody waits for the outcome of the next start."""
         return self._proof is not None and not self._proof.done()
 
     def wait_s(self, now: float) -> float:
-        """Return for how long there is to be none, since some have failed."""
+        """Return the seconds until the next may be tried, after some have failed."""
         return self._backoff.wait_s(now)
 
     def prove(self) -> asyncio.Future[str | None]:
-        """Return what comes of the next: why there is no instance, or None once one is ready."""
+        """Return the outcome of the next start: why there is no instance, or None once one is ready."""
         self._proof = asyncio.get_running_loop().create_future()
         return self._proof
 
     def succeeded(self, made: Instance) -> None:
-        """Count an instance in that has just become ready."""
+        """Count an instance that has just become ready."""
         assert made.ready_at is not None
         start = ColdStart(made.id, made.ready_at, made.ready_at - made.ordered_at, made.how, made.phases)
         self.last = start
@@ -66,12 +66,12 @@ class Starts:
         self._settle(None)
 
     def refused(self, why: str) -> None:
-        """Take note that there can be no instance now."""
+        """Record why there can be no instance now."""
         self.failure = why
         self._settle(why)
 
     def failed(self, made: Instance, why: str, now: float, *, has_answered: bool) -> None:
-        """Take note of an instance that has ended by itself: a failed start, unless it was sound for a while."""
+        """Record an instance that has ended by itself: a failed start, unless it was sound for a while."""
         lived_s = now - made.ready_at if made.ready_at is not None else 0.0
         self.failure = why
         self._backoff = self._backoff.after(served=has_answered or lived_s >= SOUND_AFTER_S, now=now)
@@ -79,7 +79,7 @@ class Starts:
             self._settle(why)
 
     def stopped(self, made: Instance) -> None:
-        """Take note of an instance that has ended since it was told to."""
+        """Record an instance that was stopped."""
         if made.ready_at is None:
             self._settle("it was stopped before it was ready")
 

@@ -1,7 +1,7 @@
-"""A place of bundles and the functions of a platform, kept the same: what is new is deployed, what goes is deleted.
+"""The functions of a platform, kept in step with a place of bundles: new ones are deployed, those that go are deleted.
 
-A bundle that cannot be deployed is named, and tried again when it changes; what it held before goes on. Looks may
-overlap: one for all that has changed, and those for functions that somebody waits for.
+A bundle that cannot be deployed is reported, and tried again when it changes; what it held before is still served.
+Looks may overlap: one for all that has changed, and those for functions that somebody waits for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class _Look:
-    """What was there: the bundles' names with what changes when they do. A later look has a larger number."""
+    """What one look found: the bundles' names with their signatures. A later look has a larger number."""
 
     number: int
     found: Mapping[str, str]
@@ -37,7 +37,7 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Seen:
-    """How a bundle was when it was last taken, and by which look."""
+    """The signature of a bundle when it was last deployed, and the number of the look that found it."""
 
     signature: str
     look: int
@@ -69,7 +69,7 @@ class Sync:
             fetching.cancel()
 
     async def once(self) -> None:
-        """Look at the place and do what is to be done; before the platform serves, functions are only taken in."""
+        """Look at the place and follow its changes; before the platform serves, functions are only added."""
         look = await self._look()
         if look is not None:
             await self._all(look)
@@ -197,7 +197,7 @@ class Sync:
 
 
 async def _fetch(preparation: Preparation) -> None:
-    """Have a snapshot that is in S3 here, so that to wake it is to thaw it. Raises SnapshotError."""
+    """Copy a snapshot that is in S3 to this node, so that a wake-up only thaws it. Raises SnapshotError."""
     address = preparation.snapshot
     if address is not None and pulled.is_remote(address):
         await asyncio.to_thread(pulled.fetch, address, preparation.digest)

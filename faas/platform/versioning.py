@@ -1,8 +1,8 @@
-"""What all instances of a function hold of its versions, and where its labels lead: told, and changed for all at once.
+"""What all instances of a function hold of its versions, and where its labels lead: shown, and changed in all at once.
 
 A change is written to the file beside the versions, and every instance is told to follow it. Where a label is to lead
 to a version, the instances first have that version ready, all of them; one that cannot leaves everything as it was. A
-change is over when each instance has followed, and its calls that were on the old way are answered.
+change is over when each instance has followed, and the calls that it had before are answered.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Versioning:
                 for name in ("policy", "num", "versions", "transition", "mode")
                 if getattr(wishes, name) is not None
             },
-            "instances": {made.id: followed.versions for made, followed in await self._told(hosted)},
+            "instances": {made.id: followed.versions for made, followed in await self._follow_all(hosted)},
         }
 
     async def promote(self, hosted: Hosted, to: int | None, label: str = STABLE) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Versioning:
             if number is not None and before.labels.get(str(label)) != number:
                 await self._make_ready(hosted, where, look, (before, number))
             await _write(where, after)
-            await self._told(hosted)
+            await self._follow_all(hosted)
         return await self.describe(hosted)
 
     async def _make_ready(self, hosted: Hosted, where: Source, look: Look, wanted: tuple[Wishes, int]) -> None:
@@ -111,20 +111,20 @@ class Versioning:
         writing = asyncio.ensure_future(_write(where, plan.readying(before, number)))
         try:
             await asyncio.shield(writing)  # it cannot be stopped half way, so it has to be undone
-            told = await self._told(hosted)
+            followed = await self._follow_all(hosted)
         except BaseException:
             await asyncio.wait((writing,))
             if writing.exception() is None:
                 await asyncio.shield(_write(where, before))
             raise
-        failures = [failure for made, said in told if (failure := _not_ready(made, said, number)) is not None]
+        failures = [failure for made, said in followed if (failure := _not_ready(made, said, number)) is not None]
         if failures:
             await _write(where, before)
-            await self._told(hosted)
+            await self._follow_all(hosted)
             what = f"version {number} of {hosted.name} does not get ready, and gets no calls"
             raise PlatformError(f"{what}: {failures[0]}")
 
-    async def _told(self, hosted: Hosted) -> list[tuple[Instance, Followed]]:
+    async def _follow_all(self, hosted: Hosted) -> list[tuple[Instance, Followed]]:
         """Have all instances follow the file; returns what each says then."""
         loops = [loop for loop in hosted.loops if loop.preparation.versions == _place(hosted)]
         instances = [made for loop in loops for made in loop.instances if made.serves]

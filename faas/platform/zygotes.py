@@ -54,7 +54,7 @@ class Zygotes:
         self._keep(self._release(preparation))
 
     def replace(self, old: Preparation, new: Preparation, then: Callable[[], None]) -> None:
-        """Have the zygote of `new`, `then` do something, and let the one of `old` go."""
+        """Start the zygote of `new`, call `then`, and let the one of `old` go."""
         self._keep(self._replace(old, new, then))
 
     def close(self) -> None:

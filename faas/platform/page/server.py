@@ -81,7 +81,7 @@ class PageServer:
         self._server.stop()
 
     async def _root(self, request: Request) -> Response:
-        """Lead browsers to the page; who asks for anything else gets the functions' paths, as ever."""
+        """Redirect browsers to the page; other clients get the functions' paths."""
         vary = {"vary": "accept"}
         if "text/html" in request.headers.get("accept", ""):
             return RedirectResponse("-/", headers=_HEADERS | vary)
@@ -97,9 +97,9 @@ class PageServer:
             return _json(refusal.status, {"status": refusal.status, "detail": refusal.detail}, challenge)
         view = View(self._source, self._history, self._meters, request.query_params.get("function"))
         headers = _HEADERS | {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._told(view), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._stream(view), media_type="text/event-stream", headers=headers)
 
-    async def _told(self, view: View) -> AsyncIterator[bytes]:
+    async def _stream(self, view: View) -> AsyncIterator[bytes]:
         self._num_readers += 1
         try:
             async for events in stream(view, self._source, self._history, lambda: self._is_ended):
