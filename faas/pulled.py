@@ -53,7 +53,7 @@ def thaw(address: str, revision: Revision, load: LoadMode, *, background: bool) 
         if not background:
             return _thaw(into.folder(pulling.finish()), load, found, background=False, digest=pulling.manifest.digest)
         thawed = pulling.thaw(num_threads=found.num_threads)
-        pulling.wait()  # nothing is served by half
+        pulling.wait()  # an instance serves once all of it is here
         return thawed
 
 

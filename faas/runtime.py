@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _NUM_TRACE_LINES: Final = 3
 _TEARDOWN_S: Final = 10.0
 FRESH_S: Final = 5.0
-"""How long after it became ready an instance that nobody tells takes a call for one that waited for it."""
+"""How long after it became ready an instance counts calls as having waited for it, where nobody says which did."""
 STUCK_AFTER_S: Final = 5.0
 """How long after `timeout_s` a plain handler that nobody waits for any more may still run."""
 
@@ -93,7 +93,7 @@ class Runtime:
         `phases` are the seconds that the parts of its start took (`fork`, `thaw`, ...), by name; whoever measures one
         puts it there, `load` included. `on_recycle` is called once, after `recycle_after` calls.
         `on_stuck` is called once, with the reason, when a handler goes on `STUCK_AFTER_S` after the time of its call.
-        `is_fresh` says that nobody tells which calls waited for it: those count that come until the first answer, and
+        With `is_fresh` nobody says which calls waited for the start: those count that come before the first answer, and
         within `FRESH_S` of it being ready.
         """
         self.instance_id = instance_id
@@ -253,11 +253,11 @@ class Runtime:
             self.metrics.versions = dict(Counter(entry.step.state.name for entry in self.versions.entries))
 
 
-def _keeper(supply: Supply, shared: Shared, told: Callable[[Entry], None]) -> Keeper:
+def _keeper(supply: Supply, shared: Shared, on_step: Callable[[Entry], None]) -> Keeper:
     from faas.engine.versions.keeper import Keeper  # nothing to a function without versions
     from faas.spec import Versions
 
-    return Keeper(shared.function.spec.versions or Versions(), supply, shared, told=told)
+    return Keeper(shared.function.spec.versions or Versions(), supply, shared, told=on_step)
 
 
 def _metrics(function: Function, version: str, clock: Clock) -> Metrics:

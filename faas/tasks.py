@@ -58,10 +58,10 @@ Report = Callable[[msgspec.Struct], None]
 
 def serve(kind: type[_T], do: Callable[[_T, Report], msgspec.Struct]) -> int:
     """Do the task on standard input and report what comes of it last. Returns the exit status."""
-    told = sys.stdin.buffer.read()
-    if not told:  # whoever started it ahead has no task for it
+    content = sys.stdin.buffer.read()
+    if not content:  # whoever started it ahead has no task for it
         return 0
-    task = msgspec.json.decode(told, type=kind)
+    task = msgspec.json.decode(content, type=kind)
     os.set_inheritable(task.report_fd, False)
 
     def report(message: msgspec.Struct) -> None:
@@ -134,7 +134,7 @@ async def run(
     `what` says what the process is for, in words.
 
     Raises:
-        NotPrepared: the task failed, or its process ended without a word.
+        NotPrepared: the task failed, or its process ended without a report.
     """
     async with ahead(module, python=python) as process:
         return await process.run(task, progress, what=what)

@@ -27,8 +27,8 @@ class Answer:
     @classmethod
     def of(cls, content_type: bytes, payload: bytes, *headers: Pair, status: int = 200) -> Answer:
         """Return the answer whose body is `payload`."""
-        told = ((b"content-type", content_type), (b"content-length", b"%d" % len(payload)))
-        return cls(status, (*told, *headers), payload)
+        stated = ((b"content-type", content_type), (b"content-length", b"%d" % len(payload)))
+        return cls(status, (*stated, *headers), payload)
 
     @classmethod
     def telling(cls, problem: Problem, request_id: bytes, *headers: Pair) -> Answer:

@@ -1,4 +1,4 @@
-"""The line to the caller: who hangs up is seen, whatever middleware the user has put in between."""
+"""The connection to the caller: a disconnect is noticed, whatever middleware the user has put in between."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GONE: Final[Message] = {"type": "http.disconnect"}
 
 
 class Line:
-    """Stands between the server and the user's middleware, and keeps an ear of its own on the caller.
+    """Stands between the server and the user's middleware, and listens for the caller's disconnect itself.
 
     Some middleware hands on a `receive` that never tells of a disconnect. So once the body has come in full, the server
     is listened to here, once, for whoever asks. `complete` says that it has, `answered` that an answer has begun.
@@ -123,7 +123,7 @@ class Watches:
                 await (_until_gone(receive) if line is None else line.gone())
         except TimeoutError:
             if tell is not None and call.has_failed and self._listening.pop(call, None) is not None:
-                told, asked, send = tell
-                await told(call, asked, send)
+                refuse, asked, send = tell
+                await refuse(call, asked, send)
             return
         call.leave()

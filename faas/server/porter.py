@@ -1,4 +1,4 @@
-"""Who answers at the door while an instance's code is imported: alive, not ready, come again.
+"""Answers probes and calls while an instance's code is imported: alive, but not ready yet.
 
 Imports take the main thread for seconds. A thread of its own so holds the listening socket, which is then handed to the
 server; nobody who comes in between is turned away.
@@ -13,8 +13,8 @@ import threading
 from typing import Final
 
 _MOST_HEAD_BYTES: Final = 64 << 10
-_PATIENCE_S: Final = 5.0
-"""How long a caller may take to say what it wants; one at a time is listened to, as few come this early."""
+_HEAD_TIMEOUT_S: Final = 5.0
+"""How long a caller may take to send a head; one at a time is read, as few come this early."""
 _NOT_YET: Final = b'{"ready":false,"state":"starting","reason":"its code is being imported"}'
 _LIVE: Final = b'{"live":true,"state":"starting"}'
 
@@ -46,10 +46,10 @@ class Porter:
                     self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        connection.settimeout(_PATIENCE_S)
+        connection.settimeout(_HEAD_TIMEOUT_S)
         head = b""
         while b"\r\n\r\n" not in head and len(head) < _MOST_HEAD_BYTES:
-            readable, _, _ = select.select([connection, self._woken], [], [], _PATIENCE_S)
+            readable, _, _ = select.select([connection, self._woken], [], [], _HEAD_TIMEOUT_S)
             if connection not in readable or not (piece := connection.recv(4096)):
                 return
             head += piece

@@ -31,7 +31,7 @@ _LAST_BYTES_S: Final = 1.0
 
 
 class Stop:
-    """The word to stop, said once; said again it means at once. Belongs to the event loop's thread."""
+    """The request to stop; a second one means at once. Belongs to the event loop's thread."""
 
     def __init__(self) -> None:
         self.told = asyncio.Event()
@@ -39,7 +39,7 @@ class Stop:
         self.signal = 0
 
     def tell(self, signum: int = 0) -> None:
-        """Say it; `signum` is the signal that did."""
+        """Ask to stop; `signum` is the signal that did."""
         if self.told.is_set():
             self.signal = signum
             self.at_once.set()
@@ -47,7 +47,7 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Let the signals that ask for an end say it, where this is the main thread."""
+        """Have the signals that end a process call `tell`, where this is the main thread."""
         loop = asyncio.get_running_loop()
         signals = stop_signals() if threading.current_thread() is threading.main_thread() else ()
         for signum in signals:

@@ -75,7 +75,7 @@ async def pump(
 
 
 class _Line:
-    """The way to the caller, on which a comment goes whenever nothing else did for `quiet_s`; from now on.
+    """Sends to the caller, from now on a comment whenever nothing else went for `quiet_s`.
 
     One timer, which looks when the last write was: a stream that is never quiet pays for a clock.
     """
@@ -99,7 +99,7 @@ class _Line:
         if self._comment is not None:
             self._comment.cancel()
 
-    async def _say_so(self) -> None:
+    async def _send_comment(self) -> None:
         with contextlib.suppress(Exception):  # the next event will meet it, too
             await self.write(_COMMENT)
 
@@ -107,5 +107,5 @@ class _Line:
         left_s = self._quiet_since + self._quiet_s - monotonic()
         loop = asyncio.get_running_loop()
         if left_s <= 0:
-            self._comment = loop.create_task(self._say_so())
+            self._comment = loop.create_task(self._send_comment())
         self._timer = loop.call_later(left_s if 0 < left_s < math.inf else self._quiet_s, self._look)

@@ -13,7 +13,7 @@ from faas.spec.queueing import QueuePolicy, Sequences
 from faas.spec.rate_limit import RateLimit, pool_sizes
 
 _LEAST_SLO_MS: Final = 1.0
-"""The clocks of event loops tick so."""
+"""The resolution of an event loop's timers."""
 
 
 @policy
