@@ -1,4 +1,4 @@
-"""One area of benchmarks as a command: runs its measures one after another, tells their rows, and holds them to bars.
+"""One area of benchmarks as a command: runs its measures one after another, prints their rows, and holds them to bars.
 
 python -m benchmarks.AREA [--json FILE] [--check] [--quick] [--only NAME ...]
 """

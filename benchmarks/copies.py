@@ -44,7 +44,7 @@ def copy(home: Path, made: Preparation, name: str) -> Preparation:
 
 
 def target(home: Path, name: str) -> str:
-    """Return what `faas up` is told of a function, or of a copy."""
+    """Return the target by which `faas up` serves a function, or a copy."""
     return str(_file(home, name))
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.device_loading make FOLDER LAYERS FILES  writes the files; fewer where there is no room
     python -m benchmarks.device_loading warm FOLDER ROUNDS        page cache warm: pinned copies, ours, safetensors
     python -m benchmarks.device_loading cold FOLDER               page cache dropped, one file
-    python -m benchmarks.device_loading registered FOLDER         one file in a memfd that CUDA is told of
+    python -m benchmarks.device_loading registered FOLDER         one file in a memfd registered with CUDA
     python -m benchmarks.device_loading first WAY FOLDER          a process's first load, its context with it
 
 Prints one line of JSON: rates in GB/s (1e9 bytes), durations in seconds.

@@ -25,7 +25,7 @@ def main(host: str, folder: Path) -> None:
     layers = runtime_image.layers_of_function(folder / "bundle", [REQUIREMENT], runtime, cache=folder / "cache")
     pushed = append(base, f"{host}/{FUNCTION}", layers, connection=connection)
     _, image = inspect(pushed.image, connection=connection)
-    told = {
+    found = {
         "image": pushed.image,
         "push_s": time.monotonic() - began,
         "sent_bytes": pushed.sent_bytes,
@@ -34,7 +34,7 @@ def main(host: str, folder: Path) -> None:
         "config_bytes": image.manifest.config.size_bytes,
         "image_bytes": sum(one.size_bytes for one in pushed.transfers),
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How the rows of a run are told: a table for a terminal, a document for a file."""
+"""How the rows of a run are shown: a table for a terminal, a document for a file."""
 
 import datetime
 import os

@@ -1,6 +1,6 @@
 """The servers of others that models are compared on, each in its own environment, and how they are asked.
 
-One that cannot be had here is told of and left out.
+One that cannot be had here is reported and left out.
 """
 
 import sys

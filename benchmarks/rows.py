@@ -69,10 +69,10 @@ def verdict(rows: Iterable[Row]) -> str:
     if not falling:
         num_bars = sum(row.bar is not None for row in rows)
         return f"all {num_bars} bars hold" if num_bars else "nothing was held to a bar"
-    return "falls short: " + "; ".join(map(_told, falling))
+    return "falls short: " + "; ".join(map(_described, falling))
 
 
-def _told(row: Row) -> str:
+def _described(row: Row) -> str:
     if row.value is None:
         return f"{row.metric} (not measured)"
     return f"{row.metric} ({_with_unit(shown(row.value), row.unit)}, bar {row.bar})"

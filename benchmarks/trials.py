@@ -48,10 +48,10 @@ async def trial(way: str, folder: Path, size: str) -> Trial:
     """Load one way. Raises RuntimeError when it fails."""
     async with script("-m", "benchmarks.loading", way, str(folder), size, **_ONE_THREAD) as process:
         assert process.stdout is not None
-        told = (await process.stdout.read()).splitlines()
-        if await process.wait() != 0 or not told:
+        lines = (await process.stdout.read()).splitlines()
+        if await process.wait() != 0 or not lines:
             raise RuntimeError(f"loading by {way} ended with status {process.returncode}")
-    return Trial(**json.loads(told[-1]))
+    return Trial(**json.loads(lines[-1]))
 
 
 def same_answers(trials: list[Trial]) -> None:

@@ -1,4 +1,4 @@
-"""From a plain description of a service to what a Knative cluster is told.
+"""From a plain description of a service to the objects that a Knative cluster is given.
 
 A `ServiceSpec` says what to run (image, command, resources, scaling numbers, timeouts); `deploy.manifest.service` turns
 it into a Knative Service and `deploy.advice.warnings` says what a cluster at its default settings would refuse or do

@@ -30,7 +30,7 @@ def without_password(proxy: str) -> str:
 
 
 def headers(proxy: str) -> dict[str, str]:
-    """What a proxy is told of who asks: the user and the password that stand in its address, if any do."""
+    """The header that authenticates to a proxy, with the user and the password in its address, if there are any."""
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}

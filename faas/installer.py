@@ -1,4 +1,4 @@
-"""pip, run for an environment: what it does told in steps, and why it failed told in a sentence."""
+"""pip, run for an environment: its progress in steps, and why it failed in one sentence."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Imported(msgspec.Struct, frozen=True, tag="imported"):
 
 
 class Follow(msgspec.Struct, frozen=True, tag="follow"):
-    """From the platform: look at the versions now, and tell when all that follows is done. `number` tells it by."""
+    """From the platform: look at the versions now, and answer `Followed`, with this `number`, when that is done."""
 
     number: int
 

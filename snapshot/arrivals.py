@@ -43,7 +43,7 @@ class Arrivals:
             self._changed.notify_all()
 
     def check(self) -> None:
-        """Raises what `fail` was told."""
+        """Raises the error that `fail` was given."""
         if self._error is not None:
             raise self._error
 
@@ -53,7 +53,7 @@ class Arrivals:
             return sorted(index for index in self._missing[digest] if index * CHUNK_BYTES < end)
 
     def wait(self, digest: str, begin: int, end: int) -> None:
-        """Return when the bytes from `begin` to `end` of a file are here. Raises what `fail` was told."""
+        """Return when the bytes from `begin` to `end` of a file are here. Raises the error that `fail` was given."""
         if end <= begin:
             return
         wanted = range(begin // CHUNK_BYTES, num_chunks(end))
@@ -61,12 +61,12 @@ class Arrivals:
         self._wait(lambda: missing.isdisjoint(wanted))
 
     def wait_file(self, digest: str) -> None:
-        """Return when a file is here. Raises what `fail` was told."""
+        """Return when a file is here. Raises the error that `fail` was given."""
         missing = self._missing[digest]
         self._wait(lambda: not missing)
 
     def wait_all(self) -> None:
-        """Return when all is here and nothing has failed. Raises what `fail` was told."""
+        """Return when all is here and nothing has failed. Raises the error that `fail` was given."""
         self._wait(lambda: self._error is None and not any(self._missing.values()))
 
     def _wait(self, here: Callable[[], bool]) -> None:

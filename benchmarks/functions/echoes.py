@@ -5,7 +5,7 @@ from typing import Any
 from faas import Batching, Calls, inference_function
 
 _ONE = Batching(max_batch_size=1)
-_CALLS = Calls(max_queue=64)  # thirty-two callers at once are more than batches of one have room for unless told
+_CALLS = Calls(max_queue=64)  # thirty-two callers at once are more than the default queue holds for batches of one
 
 
 @inference_function(name="batched-echo", batching=_ONE, calls=_CALLS, warmup=[{"message": "hello"}])

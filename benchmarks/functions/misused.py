@@ -41,7 +41,7 @@ async def any_bytes(body: bytes) -> int:
 
 @inference_function(name="small-json", warmup=["x"])
 async def small_json(body: Any) -> int:
-    """With the limit that a body has unless told."""
+    """With the default limit of a body."""
     return len(body)
 
 

@@ -4,7 +4,7 @@ from benchmarks.functions.plain import PlainEmbed
 from faas import Calls, inference_function
 
 
-# Thirty-two callers at once are more than the queue of a function without batching takes unless told.
+# Thirty-two callers at once are more than the default queue of a function without batching holds.
 @inference_function(name="embed-unbatched", calls=Calls(max_queue=64), warmup=["a sentence to warm up with"])
 class Unbatched:
     def setup(self) -> None:

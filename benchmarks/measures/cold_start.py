@@ -99,11 +99,11 @@ async def wake(box: Box, caller: Caller, name: str) -> Start:
 
 
 def woken(sample: Sample) -> Start:
-    """Return the start that an answer tells of. The activator tells how long it held the request, phases and all."""
-    told = dict(sample.phases_ms)
-    phases = {name: told.pop(name) for name in _WHILE_HELD if name in told}
-    phases["held besides"] = told.pop("activate") - sum(phases.values())
-    return Start((sample.done_at - sample.sent_at) * 1e3, phases | told)
+    """Return the start that an answer reports. The activator's time includes the phases of the start."""
+    left = dict(sample.phases_ms)
+    phases = {name: left.pop(name) for name in _WHILE_HELD if name in left}
+    phases["held besides"] = left.pop("activate") - sum(phases.values())
+    return Start((sample.done_at - sample.sent_at) * 1e3, phases | left)
 
 
 def median_phases_ms(starts: Iterable[Start]) -> dict[str, float]:

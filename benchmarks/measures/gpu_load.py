@@ -41,7 +41,7 @@ async def first(bench: Bench) -> list[Row]:
 async def registered(bench: Bench) -> list[Row]:
     _, folder = await _made(bench)
     found = await _run("registered", folder)
-    at = "memfd told to CUDA (cudaHostRegister)"
+    at = "memfd registered with CUDA (cudaHostRegister)"
     return [
         Row(f"{at}: registering", found["register, s per GB"], "s/GB"),
         Row(f"{at}: copy", found["copy"], "GB/s"),

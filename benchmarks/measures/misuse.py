@@ -96,15 +96,15 @@ async def _large(served: Served, form: str, num_times: int) -> list[Row]:
     async with script("-m", "benchmarks.bulk", *arguments) as bulk:
         assert bulk.stdout is not None
         running = asyncio.create_task(_others(served, form, stop=others))
-        told = [json.loads(line) async for line in bulk.stdout]
+        answers = [json.loads(line) async for line in bulk.stdout]
         others.set()
         during = await running
     assert before.latency is not None
     assert during.latency is not None
-    failed = num_times - sum(one["status"] == 200 for one in told)
+    failed = num_times - sum(one["status"] == 200 for one in answers)
     failed += during.num_offered - during.outcomes["ok"] - during.outcomes["unfinished"]
     return [
-        Row(f"{what}: seconds each", sum(one["seconds"] for one in told) / num_times, "s"),
+        Row(f"{what}: seconds each", sum(one["seconds"] for one in answers) / num_times, "s"),
         Row(f"{what}: p99 of others before", before.latency.p99_ms, "ms"),
         Row(f"{what}: p99 of others meanwhile", during.latency.p99_ms, "ms"),
         Row(f"{what}: longest of others meanwhile", during.latency.max_ms, "ms"),
@@ -122,11 +122,11 @@ async def _too_large(served: Served, form: str) -> list[Row]:
     """Have a caller send a body that is over the limit."""
     async with script("-m", "benchmarks.bulk", served.url, form, str(_LARGE_BYTES)) as bulk:
         assert bulk.stdout is not None
-        told = json.loads(await bulk.stdout.readline())
+        answers = json.loads(await bulk.stdout.readline())
     what = f"misuse: a body of 100 MB over the limit, {form}"
     return [
-        Row(f"{what}: answered with 413", float(told["status"] == 413), "", at_least(1)),
-        Row(f"{what}: sent before the answer", told["sent_bytes"], "bytes", at_most(_MOST_READ_BYTES)),
+        Row(f"{what}: answered with 413", float(answers["status"] == 413), "", at_least(1)),
+        Row(f"{what}: sent before the answer", answers["sent_bytes"], "bytes", at_most(_MOST_READ_BYTES)),
     ]
 
 

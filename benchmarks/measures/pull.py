@@ -86,10 +86,10 @@ async def _until_listens(server: Server) -> None:
 async def _trial(way: str, folder: Path, size: str, variables: dict[str, str]) -> dict[str, Any]:
     async with script("-m", "benchmarks.pulling", way, str(folder), size, **variables) as process:
         assert process.stdout is not None
-        told = (await process.stdout.read()).splitlines()
-        if await process.wait() != 0 or not told:
+        lines = (await process.stdout.read()).splitlines()
+        if await process.wait() != 0 or not lines:
             raise RuntimeError(f"loading by {way} ended with status {process.returncode}")
-    trial: dict[str, Any] = json.loads(told[-1])
+    trial: dict[str, Any] = json.loads(lines[-1])
     return trial
 
 

@@ -62,10 +62,10 @@ async def _pushed(host: str, folder: Path) -> dict[str, Any]:
     variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "wheels"), "PIP_CONFIG_FILE": os.devnull}
     async with script("-m", "benchmarks.pushing", host, str(folder), **variables) as process:
         assert process.stdout is not None
-        told, status = await process.stdout.read(), await process.wait()
+        output, status = await process.stdout.read(), await process.wait()
         if status != 0:
             raise RuntimeError(f"the push ended with status {status}")
-    found: dict[str, Any] = json.loads(told)
+    found: dict[str, Any] = json.loads(output)
     return found
 
 

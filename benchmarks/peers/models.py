@@ -41,21 +41,21 @@ def kind() -> Kind:
 
 
 class Metered:
-    """The model that this process is to serve, set up. It tells its CPU time where somebody wants to know."""
+    """The model that this process is to serve, set up. It writes down its CPU time where there is a file for it."""
 
     def __init__(self) -> None:
         self._model = kind().cls()
         self._model.setup()
         path = os.environ.get(MODEL_CPU)
-        self._told = None if path is None else _mapped(Path(path))
+        self._meter = None if path is None else _mapped(Path(path))
 
     def predict(self, items: list[str]) -> list[Any]:
         """Return an answer for each of the items."""
         began_s = time.thread_time()
         answers: list[Any] = self._model.predict(list(items))
-        if self._told is not None:
-            spent_s = _SECONDS.unpack_from(self._told)[0] + time.thread_time() - began_s
-            _SECONDS.pack_into(self._told, 0, spent_s)
+        if self._meter is not None:
+            spent_s = _SECONDS.unpack_from(self._meter)[0] + time.thread_time() - began_s
+            _SECONDS.pack_into(self._meter, 0, spent_s)
         return answers
 
 

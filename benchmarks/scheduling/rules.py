@@ -83,7 +83,7 @@ class _Turns(_Rule):
 
 
 class Timeout0(_Turns):
-    """What TensorFlow Serving and Triton do unless told otherwise: all who wait, late or not, up to a largest batch."""
+    """What TensorFlow Serving and Triton do by default: all who wait, late or not, up to a largest batch."""
 
     def _batch(self, queue: Queue, now: float) -> int:
         return min(len(queue), queue.model.target)

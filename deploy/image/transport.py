@@ -112,10 +112,10 @@ class Transport:
             self.wait(attempt)
         raise AssertionError("a call has an attempt at least")
 
-    def wait(self, attempt: int, told_s: float | None = None) -> None:
-        """Wait before the attempt after this one (0: the first): as long as was told, or longer each time."""
+    def wait(self, attempt: int, asked_s: float | None = None) -> None:
+        """Wait before the attempt after this one (0: the first): as long as the registry asked, or longer each time."""
         usual_s = _FIRST_WAIT_S * 2**attempt * random.uniform(0.75, 1.25)  # so that many do not come back at once
-        self._connection.sleep(min(_LONGEST_WAIT_S, usual_s if told_s is None else told_s))
+        self._connection.sleep(min(_LONGEST_WAIT_S, usual_s if asked_s is None else asked_s))
 
     def unreachable(self, call: Call, error: Exception) -> NoAnswer:
         """The error of a call that got no whole answer."""

@@ -1,4 +1,4 @@
-"""Registries, as commands are told of them, and what is said while something goes there."""
+"""The options of commands that use a registry, and the progress that they show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deploy.image import Connection, Progress, Transfer
 
 _SAID_FROM_BYTES = 32 << 20
-"""Of blobs from this size on, it is told how far they are, in quarters."""
+"""Blobs of at least this size show their progress, in quarters."""
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:

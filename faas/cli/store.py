@@ -30,7 +30,7 @@ def any_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def root(store: Path | str | None) -> Path:
-    """Return the folder of snapshots that a command was told of, or the one that all share."""
+    """Return the folder of snapshots that a command was given, or the default one."""
     from snapshot.s3_address import is_s3  # help is to be quick
 
     if store is None or is_s3(str(store)):

@@ -1,4 +1,4 @@
-"""Who is let into an engine's queue, and what those are told who are not served in time."""
+"""Who is let into an engine's queue, and how calls are refused that cannot be served in time."""
 
 from __future__ import annotations
 

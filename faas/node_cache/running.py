@@ -19,7 +19,7 @@ from faas.node_cache.rounds import Rounds
 from faas.signals import stop_signals
 
 POLL_S: Final = 10.0
-"""How often the pins, which tell of nothing, are looked at."""
+"""How often the pins are read: nothing reports their changes."""
 
 
 def run(rounds: Rounds, *, host: str, port: int, poll_s: float = POLL_S) -> None:

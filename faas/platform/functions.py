@@ -95,7 +95,7 @@ class Functions:
         self.registry.index()
 
     async def warm(self) -> None:
-        """Return when what runs has its zygotes; of a revision that cannot have one it is told why."""
+        """Return when what runs has its zygotes; a revision that cannot have one is reported with the reason."""
         await self._upkeep.zygotes.warm_all()
 
     def add(self, preparation: Preparation, *, bundle: str | None = None) -> None:

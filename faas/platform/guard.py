@@ -16,7 +16,7 @@ from faas.platform import limits
 from faas.platform.limits import Life, Usage, Verdict
 
 LOOK_EVERY_S = 0.25
-"""Nothing but a look can tell that a process has grown; while there is no instance nobody looks."""
+"""No event tells that a process has grown; while there is no instance nothing is measured."""
 OOM_SCORE = 500
 """Of a machine that is out of memory, the kernel ends an instance before the platform or a zygote."""
 
@@ -25,7 +25,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Guarded(Protocol):
-    """What the guard asks of, and tells, whoever runs an instance."""
+    """An instance, as the guard sees it."""
 
     def life(self, now: float) -> Life | None:
         """Return its life so far; None until it is ready."""
@@ -34,7 +34,7 @@ class Guarded(Protocol):
         """It is over its memory: end it at once."""
 
     def renew(self, why: str) -> None:
-        """It has grown: let another take its place. Told once."""
+        """It has grown: let another take its place. Called once."""
 
 
 @dataclass(eq=False)

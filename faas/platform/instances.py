@@ -25,8 +25,8 @@ class Instance:
     """One process that serves one revision. Times are on the monotonic clock, `phases` durations, in seconds.
 
     `how` is "fork", "parked" or "exec"; `was_stopped` says that its end was asked for; `status` is the exit status once
-    it has ended, negative for a signal. `unsaid` is what it is to be told once it can hear, and `following` who waits
-    for it to follow its function's versions.
+    it has ended, negative for a signal. `unsaid` are the messages to send once it is connected, and `following`
+    who waits for it to follow its function's versions.
     """
 
     id: str

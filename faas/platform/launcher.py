@@ -127,7 +127,7 @@ class Launcher:
             changed(made)
 
     async def _listen(self, made: Instance, control: socket.socket, changed: OnChange) -> None:
-        """Hear what the instance tells, until it closes its end, which it does at its own end at the latest."""
+        """Read the instance's events until it closes its end of the socket, at its exit at the latest."""
         reader, made.control = await asyncio.open_connection(sock=control)
         for message in made.unsaid:
             made.control.write(message)

@@ -1,7 +1,7 @@
-"""What the page is told, as server-sent events: all functions at first and then those that change; one in full.
+"""What the page shows, as server-sent events: all functions at first and then those that change; one in full.
 
     functions   {"now", "clock", "rows": [...], "gone": [names]}
-    function    {"row", "samples", "starts", "meters"}, of the one that is looked at; samples since those told before
+    function    {"row", "samples", "starts", "meters"}, of the one that is looked at; samples since the last sent
     log         {"lines": [...]} of that function
     missing     {"detail"}: there is no function of that name (any more)
 
@@ -28,7 +28,7 @@ WINDOW_S = 300
 """How far back the page shows."""
 SPARK_S = 60
 LEAST_PAUSE_S = 0.25
-"""Changes that come closer together are told together."""
+"""Changes that come closer together are sent together."""
 LOOK_EVERY_S = 2.0
 """What changes without a step of a control loop, as shares of traffic do, is looked for this often."""
 SIGN_EVERY_S = 15.0
@@ -63,7 +63,7 @@ def encode(event: str, value: Any) -> bytes:
 
 
 class View:
-    """What one reader has been told, of all functions and of the one called `name`."""
+    """What one reader has been sent, of all functions and of the one called `name`."""
 
     def __init__(self, source: Source, history: History, meters: Meters, name: str | None) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class View:
         self._meters = meters
         self._rows: dict[str, dict[str, Any]] = {}
         self._function: dict[str, Any] = {}
-        self._told_until_s: int | None = None
+        self._sent_until_s: int | None = None
         self._is_missing = False
 
     def changes(self) -> Iterator[bytes]:
@@ -97,12 +97,12 @@ class View:
         gone = [name for name in self._rows if name not in rows]
         if changed or gone or not self._rows:
             clock = self._history.clock()
-            told = [row | self._recent(row["name"], clock) for row in changed]
-            yield encode("functions", {"now": time.time(), "clock": clock, "rows": told, "gone": gone})
+            news = [row | self._recent(row["name"], clock) for row in changed]
+            yield encode("functions", {"now": time.time(), "clock": clock, "rows": news, "gone": gone})
         self._rows = rows
 
     def _recent(self, name: str, clock: float) -> dict[str, Any]:
-        """Return the samples of a row that is told for the first time."""
+        """Return the samples of a row that is sent for the first time."""
         if name in self._rows:
             return {}
         return {"samples": self._history.samples(name, int(clock) - SPARK_S)}
@@ -115,7 +115,7 @@ class View:
         meters = self._meters.told(name)
         starts = self._history.starts(name)
         known = {"row": _ageless(row), "starts": starts, "meters": meters}
-        since_s = self._told_until_s
+        since_s = self._sent_until_s
         samples = self._history.samples(name, int(self._history.clock()) - WINDOW_S if since_s is None else since_s)
         if known == self._function and (not samples or samples[-1].at_s == since_s):
             return
@@ -123,7 +123,7 @@ class View:
         if "row" in parts:
             parts["row"] = row
         self._function = known
-        self._told_until_s = samples[-1].at_s if samples else None
+        self._sent_until_s = samples[-1].at_s if samples else None
         yield encode("function", parts | {"clock": self._history.clock(), "samples": samples})
 
 
