@@ -12,8 +12,8 @@ _FLAG_OF_VOLUME = {
     "pvc": "kubernetes.podspec-persistent-volume-claim",
     "image": "kubernetes.podspec-volumes-image",
 }
-_MOST_TIMEOUT_S = 600
-_MOST_CONCURRENCY = 1000
+_MAX_TIMEOUT_S = 600
+_MAX_CONCURRENCY = 1000
 _DOUBTFUL_CORES = 128
 
 
@@ -38,13 +38,13 @@ def warnings(spec: ServiceSpec, *, limits_itself: bool = False) -> tuple[str, ..
 def about_timeouts(timeouts: Timeouts) -> str | None:
     """Return what to say of timeouts that a cluster at its default settings refuses, None where it takes them."""
     revision_s = timeouts.revision_s
-    if revision_s <= _MOST_TIMEOUT_S:
+    if revision_s <= _MAX_TIMEOUT_S:
         return None
     longest = f"startup_timeout_s={timeouts.startup_timeout_s:g} and timeout_s={timeouts.timeout_s:g}"
     if revision_s > timeouts.request_s:
         longest = f"grace_period_s={timeouts.grace_period_s:g} and Knative's time to drain"
     return (
-        f"timeouts: {longest} make {revision_s} s, and Knative refuses more than {_MOST_TIMEOUT_S} s by default; "
+        f"timeouts: {longest} make {revision_s} s, and Knative refuses more than {_MAX_TIMEOUT_S} s by default; "
         f"lower them, or have the operator set max-revision-timeout-seconds to {revision_s} or more in the config "
         "map config-defaults of knative-serving, and the activator's terminationGracePeriodSeconds with it"
     )
@@ -53,9 +53,9 @@ def about_timeouts(timeouts: Timeouts) -> str | None:
 def _about_limits(spec: ServiceSpec) -> list[str]:
     refused = about_timeouts(spec.timeouts)
     found = [] if refused is None else [refused]
-    if spec.scaling.max_inputs > _MOST_CONCURRENCY:
+    if spec.scaling.max_inputs > _MAX_CONCURRENCY:
         found.append(
-            f"scaling.max_inputs={spec.scaling.max_inputs}: Knative refuses more than {_MOST_CONCURRENCY} by default; "
+            f"scaling.max_inputs={spec.scaling.max_inputs}: Knative refuses more than {_MAX_CONCURRENCY} by default; "
             "lower it, or have the operator raise container-concurrency-max-limit in the config map config-defaults"
         )
     return found

@@ -15,7 +15,7 @@ from deploy.spec import Resources, Scaling, ServiceSpec
 
 Level = Literal["ok", "note", "warning", "error"]
 
-_MOST_SKEW_S = 60.0  # signatures of S3 requests are refused at 15 minutes, tokens at a few
+_MAX_SKEW_S = 60.0  # signatures of S3 requests are refused at 15 minutes, tokens at a few
 _USUAL_MOST_TIMEOUT_S = 600
 _USUAL_MOST_CONCURRENCY = 1000
 _ON = ("enabled", "allowed")
@@ -146,7 +146,7 @@ def _knative(facts: Facts) -> Iterator[Finding]:
 def _clock(facts: Facts) -> Iterator[Finding]:
     if facts.skew_s is None:
         return
-    if abs(facts.skew_s) > _MOST_SKEW_S:
+    if abs(facts.skew_s) > _MAX_SKEW_S:
         what = f"this machine's clock and the cluster's differ by {facts.skew_s:+.0f} s"
         yield Finding("warning", "clock", what, "set both by NTP: tokens and S3 signatures are refused otherwise")
     else:

@@ -8,7 +8,7 @@ from deploy import checks
 from deploy.errors import InvalidSpec
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_MOST_BYTES = 1024 * 1024  # of a Kubernetes secret, all its values together
+_MAX_BYTES = 1024 * 1024  # of a Kubernetes secret, all its values together
 
 
 def literals(words: Iterable[str]) -> dict[str, bytes]:
@@ -62,7 +62,7 @@ def checked(values: dict[str, bytes]) -> dict[str, bytes]:
     for key in values:
         if not _KEY.fullmatch(key):
             raise InvalidSpec("secret", key, "is not a key of a secret", "use letters, digits, '-', '_' and '.'")
-    if (total := sum(map(len, values.values()))) > _MOST_BYTES:
+    if (total := sum(map(len, values.values()))) > _MAX_BYTES:
         raise InvalidSpec("secret", f"{total} bytes", "is more than a secret holds", "keep it under 1 MiB")
     return values
 

@@ -16,7 +16,7 @@ _SUFFIXES = {
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
 _MILLI = Decimal("0.001")
-_LEAST_MEMORY = Decimal(16 * 1024**2)
+_MIN_MEMORY = Decimal(16 * 1024**2)
 
 
 def parse(option: str, text: str) -> Decimal:
@@ -44,7 +44,7 @@ def memory(option: str, value: str) -> str:
     """`value`, once it is known to be an amount of memory in which a process could run."""
     if not isinstance(value, str):
         raise InvalidQuantity(option, value, "is not text with a unit", "write a unit, such as '512Mi' or '2Gi'")
-    if (num_bytes := parse(option, value)) < _LEAST_MEMORY:
+    if (num_bytes := parse(option, value)) < _MIN_MEMORY:
         raise InvalidQuantity(
             option, value, f"is {num_bytes:f} bytes, in which nothing starts", "write a unit, such as '512Mi' or '2Gi'"
         )

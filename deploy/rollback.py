@@ -16,7 +16,7 @@ from deploy import checks
 Verdict = Literal["wait", "roll back", "promote"]
 
 _Z = 1.645  # one-sided, 95 %
-_LEAST_FOR_P99 = 100
+_MIN_FOR_P99 = 100
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _judged(trial: Trial, ours: Counts, theirs: Counts, limits: Limits) -> tuple
         reason = f"error rate {ours.error_rate:.1%} against {theirs.error_rate:.1%} of the stable revision"
         return replace(trial, num_breaches=trial.num_breaches + 1), reason
     is_clear = ours.error_rate <= theirs.error_rate + limits.error_rate_margin * limits.clear_share
-    if min(ours.num_timed, theirs.num_timed) >= _LEAST_FOR_P99:
+    if min(ours.num_timed, theirs.num_timed) >= _MIN_FOR_P99:
         p99_s, stable_s = ours.quantile_s(0.99), theirs.quantile_s(0.99)
         allowed_s = stable_s * limits.p99_factor + limits.p99_margin_s
         if p99_s > allowed_s:

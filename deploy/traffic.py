@@ -15,7 +15,7 @@ CANDIDATE = "candidate"  # the tag of a revision on trial; `deploy.names` leaves
 LATEST = "latest"
 
 _TAG = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_MOST_TAG = len(CANDIDATE)
+_MAX_TAG_LENGTH = len(CANDIDATE)
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def checked(plan: Iterable[Share], revisions: Iterable[str] | None = None) -> Pl
     for share in shares:
         if isinstance(share.percent, bool) or not isinstance(share.percent, int) or not 0 <= share.percent <= 100:
             raise InvalidSpec("traffic", share.percent, "is not a percentage", "give a whole number of 0 to 100")
-        if share.tag is not None and (not _TAG.fullmatch(share.tag) or len(share.tag) > _MOST_TAG):
-            remedy = f"use a-z, 0-9 and hyphens, a letter first, at most {_MOST_TAG}"
+        if share.tag is not None and (not _TAG.fullmatch(share.tag) or len(share.tag) > _MAX_TAG_LENGTH):
+            remedy = f"use a-z, 0-9 and hyphens, a letter first, at most {_MAX_TAG_LENGTH}"
             raise InvalidSpec("traffic.tag", share.tag, "cannot be part of a host", remedy)
     total = sum(share.percent for share in shares)
     if total != 100:

@@ -22,7 +22,7 @@ _CAUSES = re.compile(r"The conflict is caused by:\n(?P<causes>(?:[ \t]+\S.*\n)+)
 _NOT_FOUND = re.compile(r"No matching distribution found for (?P<what>.+)")
 _NOT_REACHED = re.compile(r"connection broken by '(?P<why>[^(']+)|Connection to (?P<host>\S+) timed out")
 _ERROR = re.compile(r"^ERROR: (?P<what>.+)$", re.MULTILINE)
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def has_pip() -> bool:
@@ -73,7 +73,7 @@ def step_of(line: str) -> str | None:
         return f"building {found['name']}"
     if found := _INSTALL.match(line):
         names = found["names"].split(", ")
-        return f"installing {', '.join(names) if len(names) <= _MOST_NAMED else f'{len(names)} packages'}"
+        return f"installing {', '.join(names) if len(names) <= _MAX_NAMED else f'{len(names)} packages'}"
     return None
 
 

@@ -26,7 +26,7 @@ SLICE_BYTES: Final = 1 << 15
 NOT_SO: Final = object()
 """What is read of what is no JSON, or has so many long parts in each other that a decoder has to be asked."""
 
-_MOST_OPEN: Final = 64
+_MAX_OPEN: Final = 64
 _ENTERED_PER_SLICE: Final = 2
 _SPACE: Final = re.compile(rb"[ \t\n\r]{0,%d}" % SLICE_BYTES)
 _SCALAR: Final = re.compile(rb"[-+.\w]{1,%d}" % SLICE_BYTES)
@@ -96,7 +96,7 @@ class _Reader:
         self._at = 0
         self._open: list[_Open] = []
         self._value: Any = None
-        self._num_left_to_enter = _ENTERED_PER_SLICE * (len(body) // SLICE_BYTES) + _MOST_OPEN
+        self._num_left_to_enter = _ENTERED_PER_SLICE * (len(body) // SLICE_BYTES) + _MAX_OPEN
 
     def read(self) -> Any:
         """Return the value."""
@@ -153,7 +153,7 @@ class _Reader:
         mark = self._body[self._at]
         if mark in _OPENING:
             self._num_left_to_enter -= 1
-            if len(self._open) == _MOST_OPEN or not self._num_left_to_enter:
+            if len(self._open) == _MAX_OPEN or not self._num_left_to_enter:
                 raise _Unread
             self._open.append(_Open(mark))
             self._at += 1

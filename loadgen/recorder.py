@@ -8,8 +8,8 @@ import msgspec
 from loadgen.histogram import Encoded, Histogram
 from loadgen.sample import Outcome, Sample
 
-_MOST_ERRORS = 20  # different messages that are kept; the rest are counted together
-_MOST_PHASES = 32
+_MAX_ERRORS = 20  # different messages that are kept; the rest are counted together
+_MAX_PHASES = 32
 _OTHER_ERRORS = "other errors"
 
 Key = tuple[Outcome, bool | None]
@@ -126,10 +126,10 @@ class Recorder:
 
     def _add_error(self, message: str, num: int) -> None:
         errors = self.counts.errors
-        _add(errors, message if message in errors or len(errors) < _MOST_ERRORS else _OTHER_ERRORS, num)
+        _add(errors, message if message in errors or len(errors) < _MAX_ERRORS else _OTHER_ERRORS, num)
 
     def _phase(self, name: str) -> Histogram | None:
-        if name not in self.phases and len(self.phases) < _MOST_PHASES:
+        if name not in self.phases and len(self.phases) < _MAX_PHASES:
             self.phases[name] = Histogram()
         return self.phases.get(name)
 

@@ -16,7 +16,7 @@ _BYTES_OVERHEAD = sys.getsizeof(b"")
 _STDERR = 2
 _CHUNK_OVERHEAD = 8
 _CHUNK_BYTES = (*(1 << power for power in range(17, 9, -1)), *range(1008, 24, -16))
-_MOST_CHUNKS = 200_000
+_MAX_CHUNKS = 200_000
 
 _fillers: list[list[object]] = []
 
@@ -86,7 +86,7 @@ def _fill_chunks() -> None:
     libc.sbrk.argtypes = (ctypes.c_ssize_t,)
     libc.malloc.argtypes, libc.free.argtypes = (ctypes.c_size_t,), (ctypes.c_void_p,)
     top = libc.sbrk(0) - libc.mallinfo2().keepcost
-    num_left = _MOST_CHUNKS
+    num_left = _MAX_CHUNKS
     for size in _CHUNK_BYTES:
         while num_left and (chunk := libc.malloc(size - _CHUNK_OVERHEAD)):
             if chunk >= top:  # nothing below is large enough

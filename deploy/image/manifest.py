@@ -15,8 +15,8 @@ from deploy.image.reference import digest_of, is_digest
 
 MOST_BYTES: Final = 4 << 20
 """What a manifest or a configuration may have; registries take no larger manifests."""
-_MOST_LAYERS = 1024
-_MOST_BLOB_BYTES = 1 << 50
+_MAX_LAYERS = 1024
+_MAX_BLOB_BYTES = 1 << 50
 
 OCI_INDEX: Final = "application/vnd.oci.image.index.v1+json"
 OCI_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
@@ -77,7 +77,7 @@ class Descriptor:
             raise _bad(where, f"a descriptor's mediaType is {media_type!r:.80}")
         if not isinstance(digest, str) or not is_digest(digest):
             raise _bad(where, f"a descriptor's digest is {digest!r:.80}, and only SHA-256 is known here")
-        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _MOST_BLOB_BYTES:
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _MAX_BLOB_BYTES:
             raise _bad(where, f"the size of {digest} is {size!r:.80}")
         return cls(media_type, digest, size)
 
@@ -108,8 +108,8 @@ class Manifest:
         if media_type not in LAYER_OF:
             raise _bad(where, f"a manifest of type {media_type!r:.100} is none of an image in OCI's or Docker's form")
         layers = document.get("layers")
-        if not isinstance(layers, list) or len(layers) > _MOST_LAYERS:
-            raise _bad(where, f"its layers are no list of at most {_MOST_LAYERS}")
+        if not isinstance(layers, list) or len(layers) > _MAX_LAYERS:
+            raise _bad(where, f"its layers are no list of at most {_MAX_LAYERS}")
         config = Descriptor.of(document.get("config"), where)
         if config.media_type not in (OCI_CONFIG, DOCKER_CONFIG):
             raise _bad(where, f"it is no container's image but {config.media_type!r:.100}")
@@ -209,8 +209,8 @@ def pick(content: bytes, platform: Platform | None, where: str) -> Descriptor:
 
 def _entries(content: bytes, where: str) -> Iterator[tuple[Descriptor, Mapping[str, Any]]]:
     manifests = parsed(content, where).get("manifests")
-    if not isinstance(manifests, list) or len(manifests) > _MOST_LAYERS:
-        raise _bad(where, f"its manifests are no list of at most {_MOST_LAYERS}")
+    if not isinstance(manifests, list) or len(manifests) > _MAX_LAYERS:
+        raise _bad(where, f"its manifests are no list of at most {_MAX_LAYERS}")
     for entry in manifests:
         descriptor = Descriptor.of(entry, where)
         platform = entry.get("platform")

@@ -29,8 +29,8 @@ NUM_ATTEMPTS = 5
 _FIRST_WAIT_S = 0.25
 _LONGEST_WAIT_S = 60.0
 _TIMEOUT = httpx.Timeout(connect=10.0, read=60.0, write=60.0, pool=None)
-_MOST_OF_AN_ERROR_BYTES = 64 << 10
-_MOST_OF_A_TOKEN_BYTES = 1 << 20
+_MAX_ERROR_BYTES = 64 << 10
+_MAX_TOKEN_BYTES = 1 << 20
 _LOG_IN = "log in (docker login, or FAAS_REGISTRY, FAAS_REGISTRY_USER and FAAS_REGISTRY_PASSWORD)"
 
 
@@ -98,7 +98,7 @@ class Transport:
         finally:
             response.close()
 
-    def ask(self, call: Call, most_bytes: int = _MOST_OF_AN_ERROR_BYTES) -> tuple[httpx.Response, bytes]:
+    def ask(self, call: Call, most_bytes: int = _MAX_ERROR_BYTES) -> tuple[httpx.Response, bytes]:
         """The answer with its body, of which no more than `most_bytes` are taken. Raises RegistryError."""
         for attempt in range(call.num_attempts):
             response = self._send(call)  # what does not begin to answer was tried often enough by then
@@ -204,7 +204,7 @@ class Transport:
         )
         response = self._client.send(request, stream=True, follow_redirects=False)
         try:
-            body = self._body(response, call, _MOST_OF_A_TOKEN_BYTES)
+            body = self._body(response, call, _MAX_TOKEN_BYTES)
         finally:
             response.close()
         if response.status_code == 429 or response.status_code >= 500:
@@ -233,7 +233,7 @@ class Transport:
         """The error that an answer is."""
         where, status = f"{self.registry}/{_repository_of(call)}", response.status_code
         try:
-            said = _said(self._body(response, call, _MOST_OF_AN_ERROR_BYTES))
+            said = _said(self._body(response, call, _MAX_ERROR_BYTES))
         except (httpx.HTTPError, Faulty):
             said = ""
         what = f"{call.what}: answered {status}{said}"

@@ -19,7 +19,7 @@ from deploy.knative.rest import Rest, raise_for_status
 
 _LONGEST_S = 300  # of one watch; servers end them sooner or later anyway
 _SILENCE_S = 90  # bookmarks come about once a minute
-_BACKOFF_S, _MOST_BACKOFF_S = 0.05, 5.0
+_BACKOFF_S, _MAX_BACKOFF_S = 0.05, 5.0
 _FINAL = (NotAllowed, Missing, Refused)
 
 
@@ -120,7 +120,7 @@ class Watch:
 
 def pause_s(num_fruitless: int) -> float:
     """How long to wait after so many watches in a row that brought nothing; a quiet service may have any number."""
-    return min(_MOST_BACKOFF_S, _BACKOFF_S * 2.0 ** min(num_fruitless, 10))
+    return min(_MAX_BACKOFF_S, _BACKOFF_S * 2.0 ** min(num_fruitless, 10))
 
 
 def _event(line: bytes, path: str) -> tuple[str, Document]:

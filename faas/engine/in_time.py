@@ -15,9 +15,9 @@ from faas.engine import edf
 from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
 
 _WAY_SHARE: Final = 0.025
-_MOST_WAY_S: Final = 0.005
+_MAX_WAY_S: Final = 0.005
 """This share of a promised time, and at most this long, is kept for a refusal to reach its caller."""
-_MOST_EARLY: Final = 0.2
+_MAX_EARLY: Final = 0.2
 """Under overload, who cannot be served is told so early, by at most this share of a batch's time."""
 _MARGIN: Final = 1.05
 """A full batch is then assumed to take this times its quantile, but never more than half of the promised time."""
@@ -138,7 +138,7 @@ def hopeless_at(waiting: Waiting, promise: Promise, idle_since: float, surplus: 
     if not promise.latency.is_confident or len(waiting) < 2 or not (surplus or len(waiting) >= promise.target):
         return moment
     takes_s = promise.slo_s / 2.0
-    early_s = max(min(_WAY_SHARE * promise.slo_s, _MOST_WAY_S), min(_MOST_EARLY, surplus) * takes_s)
+    early_s = max(min(_WAY_SHARE * promise.slo_s, _MAX_WAY_S), min(_MAX_EARLY, surplus) * takes_s)
     if not surplus or promise.target == promise.max_batch_size:
         takes_s = min(takes_s, _MARGIN * promise.latency.at_most(promise.target))
     return min(moment, waiting.head_due - takes_s - early_s)

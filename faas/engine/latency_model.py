@@ -29,7 +29,7 @@ _DRIFTED: Final = 3
 _SINGLE_SIZES: Final = 32
 """Larger sizes share their figures with those that differ by a sixteenth."""
 
-_LEAST_S: Final = 1e-7
+_MIN_S: Final = 1e-7
 
 
 class LatencyModel:
@@ -91,7 +91,7 @@ class LatencyModel:
         guess = self._line.seconds(size)
         if sizes:
             near = max(0, at - 1)
-            guess *= max(1.0, bounds[near] / max(self._line.seconds(sizes[near]), _LEAST_S))
+            guess *= max(1.0, bounds[near] / max(self._line.seconds(sizes[near]), _MIN_S))
         low, high = bounds[at - 1] if at else 0.0, bounds[at] if at < len(sizes) else guess
         return max(low, min(guess, high)) * self._speed
 
@@ -131,8 +131,8 @@ class LatencyModel:
     def _drift(self) -> None:
         """Take the strays for a new speed, and for the first runs at it."""
         strays, self._strays = self._strays, []
-        usual = [max(self._windows[_class(size)].usual * self._speed, _LEAST_S) for size, _, _ in strays]
-        ratios = [max(seconds, _LEAST_S) / expected for (_, seconds, _), expected in zip(strays, usual, strict=True)]
+        usual = [max(self._windows[_class(size)].usual * self._speed, _MIN_S) for size, _, _ in strays]
+        ratios = [max(seconds, _MIN_S) / expected for (_, seconds, _), expected in zip(strays, usual, strict=True)]
         self._speed *= _median(ratios)
         for size, seconds, _ in strays:
             self._take(size, seconds)
@@ -152,7 +152,7 @@ class LatencyModel:
         counted = _class(size)
         if counted == size:
             return seconds / self._speed
-        return seconds / self._speed * self._line.seconds(counted) / max(self._line.seconds(size), _LEAST_S)
+        return seconds / self._speed * self._line.seconds(counted) / max(self._line.seconds(size), _MIN_S)
 
     def _make_bounds(self) -> tuple[list[int], list[float]]:
         """Return the sizes that count, and their quantiles, made to rise."""

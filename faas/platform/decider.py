@@ -11,9 +11,9 @@ from enum import Enum
 from faas.errors import SettingError
 from faas.platform.windows import Averages
 
-_LEAST_TARGET = 0.01
-_MOST_WINDOW_S = 3600
-_LEAST_WINDOW_S = 6
+_MIN_TARGET = 0.01
+_MAX_WINDOW_S = 3600
+_MIN_WINDOW_S = 6
 _DEFAULT_WINDOW_S = 60
 
 
@@ -67,7 +67,7 @@ class ScalingSettings:
     @property
     def target(self) -> float:
         """The load to aim at on each instance."""
-        return max(_LEAST_TARGET, self.total * self.utilization)
+        return max(_MIN_TARGET, self.total * self.utilization)
 
     @property
     def panic_window_s(self) -> int:
@@ -76,9 +76,9 @@ class ScalingSettings:
 
 
 _RANGES = {
-    "total": (_LEAST_TARGET, math.inf),
+    "total": (_MIN_TARGET, math.inf),
     "utilization": (0.01, 1.0),
-    "stable_window_s": (_LEAST_WINDOW_S, _MOST_WINDOW_S),
+    "stable_window_s": (_MIN_WINDOW_S, _MAX_WINDOW_S),
     "panic_window_percent": (1.0, 100.0),
     "panic_threshold": (1.1, 10.0),
     "target_burst_capacity": (-1.0, math.inf),
@@ -86,7 +86,7 @@ _RANGES = {
     "initial_scale": (0, math.inf),
     "min_scale": (0, math.inf),
     "max_scale": (0, math.inf),
-    "scale_down_delay_s": (0.0, _MOST_WINDOW_S),
+    "scale_down_delay_s": (0.0, _MAX_WINDOW_S),
     "scale_to_zero_grace_s": (0.0, math.inf),
     "retention_s": (0.0, math.inf),
     "progress_deadline_s": (0.0, math.inf),
@@ -102,7 +102,7 @@ def total_concurrency(container_concurrency: int, target: float | None = None) -
 
 def keep_alive(scaledown_window_s: float) -> tuple[int, float]:
     """How long idleness lasts before zero, as `stable_window_s` and `retention_s`: a window, the rest retention."""
-    window_s = max(_LEAST_WINDOW_S, min(math.floor(scaledown_window_s), _DEFAULT_WINDOW_S))
+    window_s = max(_MIN_WINDOW_S, min(math.floor(scaledown_window_s), _DEFAULT_WINDOW_S))
     return window_s, max(0.0, scaledown_window_s - window_s)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from faas.clock import Clock
 
-_LEAST_RATE = 0.001  # well above what an average over the longest window is rounded to
+_MIN_RATE = 0.001  # well above what an average over the longest window is rounded to
 
 
 class Concurrency:
@@ -97,7 +97,7 @@ class Rate:
         length_s = now_s - self._period_s
         self._num_before, self._period_s, self._is_announced = num_now, now_s, False
         rate = num / length_s if length_s > 0 else float(num)
-        return rate or (_LEAST_RATE if self._concurrency.current else 0.0)
+        return rate or (_MIN_RATE if self._concurrency.current else 0.0)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from faas.platform.habits import Habit
 
 REPORT_EVERY_S = 1.0
 DECIDE_EVERY_S = 2.0
-_LEAST_WAIT_S = 0.001  # a date that rounding puts a hair ahead must not be waited for again and again
+_MIN_WAIT_S = 0.001  # a date that rounding puts a hair ahead must not be waited for again and again
 
 
 class Wanted:
@@ -120,7 +120,7 @@ class Wanted:
             return None
         idle_s = self._idle_s(now_s)
         change_s = self._habit.kept.next_change_s(idle_s)
-        return None if change_s is None else max(_LEAST_WAIT_S, change_s - idle_s)
+        return None if change_s is None else max(_MIN_WAIT_S, change_s - idle_s)
 
     @property
     def _is_calm(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 _DIGITS = 1e6
 _WEIGHT_COVERED = 0.9999  # share of the weight that a weighted window holds
-_LEAST_SMOOTHING = 0.2
+_MIN_SMOOTHING = 0.2
 
 
 class Window(Protocol):
@@ -75,7 +75,7 @@ class WeightedWindow(_Buckets):
 
     def __init__(self, window_s: int) -> None:
         super().__init__(window_s)
-        self._smoothing = max(_LEAST_SMOOTHING, 1 - (1 - _WEIGHT_COVERED) ** (1 / window_s))
+        self._smoothing = max(_MIN_SMOOTHING, 1 - (1 - _WEIGHT_COVERED) ** (1 / window_s))
 
     def average(self, second: int) -> float:
         """Sum of value * a * (1 - a)**age over the window, `a` being its smoothing."""

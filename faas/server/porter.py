@@ -12,7 +12,7 @@ import socket
 import threading
 from typing import Final
 
-_MOST_HEAD_BYTES: Final = 64 << 10
+_MAX_HEAD_BYTES: Final = 64 << 10
 _HEAD_TIMEOUT_S: Final = 5.0
 """How long a caller may take to send a head; one at a time is read, as few come this early."""
 _NOT_YET: Final = b'{"ready":false,"state":"starting","reason":"its code is being imported"}'
@@ -48,7 +48,7 @@ class Porter:
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(_HEAD_TIMEOUT_S)
         head = b""
-        while b"\r\n\r\n" not in head and len(head) < _MOST_HEAD_BYTES:
+        while b"\r\n\r\n" not in head and len(head) < _MAX_HEAD_BYTES:
             readable, _, _ = select.select([connection, self._woken], [], [], _HEAD_TIMEOUT_S)
             if connection not in readable or not (piece := connection.recv(4096)):
                 return

@@ -34,7 +34,7 @@ from snapshot.errors import InputMismatch
 MEDIA_TYPE: Final = b"application/problem+json"
 CLIENT_CLOSED: Final = 499
 
-_MOST_DETAIL: Final = 8192
+_MAX_DETAIL_LENGTH: Final = 8192
 """Characters: an error may quote all that it was given."""
 
 _TYPE: Final = "urn:problem-type:faas:"
@@ -112,8 +112,8 @@ class Problem:
         """Return the body, valid UTF-8 JSON whatever the error quotes."""
         members = {name: getattr(self, name) for name in _MEMBERS}
         said: dict[str, Any] = {name: value for name, value in members.items() if value is not None}
-        if len(self.detail) > _MOST_DETAIL:
-            said["detail"] = f"{self.detail[:_MOST_DETAIL]}... ({len(self.detail)} characters in all)"
+        if len(self.detail) > _MAX_DETAIL_LENGTH:
+            said["detail"] = f"{self.detail[:_MAX_DETAIL_LENGTH]}... ({len(self.detail)} characters in all)"
         return codec.encode(said | {"request_id": request_id})
 
     def headers(self, body: bytes) -> list[tuple[bytes, bytes]]:

@@ -12,7 +12,7 @@ from faas.spec.padding import Pad
 from faas.spec.queueing import QueuePolicy, Sequences
 from faas.spec.rate_limit import RateLimit, pool_sizes
 
-_LEAST_SLO_MS: Final = 1.0
+_MIN_SLO_MS: Final = 1.0
 """The resolution of an event loop's timers."""
 
 
@@ -58,7 +58,7 @@ class Batching:
         whole(self, "max_batch_size", 1, 65_536)
         number(self, "wait_ms", 0)
         if self.slo_ms is not None:
-            number(self, "slo_ms", _LEAST_SLO_MS)
+            number(self, "slo_ms", _MIN_SLO_MS)
             if self.wait_ms >= self.slo_ms:
                 raise SettingError(
                     f"Batching(wait_ms={self.wait_ms:g}, slo_ms={self.slo_ms:g}): the wait alone would use up the "
