@@ -161,11 +161,11 @@ def _resources(resources: Resources) -> Document:
 
 
 def _probes(spec: ServiceSpec) -> Document:
-    """Readiness without a period is probed by Knative itself, many times a second, the others by the kubelet.
+    """What is waited for at startup is that the port is open, which is soon, and not that the instance is ready.
 
-    Those once a second at most: so what is waited for at startup is that the port is open, which is soon, and not that
-    the instance is ready. One that does not become ready in its time ends by itself; liveness is asked for after that,
-    as a load may keep the interpreter to itself for longer than a probe waits.
+    One that does not become ready in its time ends by itself. Liveness is asked for after that time, as a load may keep
+    the interpreter to itself for longer than a probe waits. Readiness is asked for every second: Knative leaves it to
+    the kubelet where there is a startup probe, and its usual period would have callers wait for up to ten.
     """
 
     def get(path: str) -> Document:
@@ -173,13 +173,14 @@ def _probes(spec: ServiceSpec) -> Document:
 
     startup_s = math.ceil(spec.timeouts.startup_timeout_s)
     often = {"initialDelaySeconds": startup_s, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3}
+    every_second = {"periodSeconds": 1, "timeoutSeconds": 1}
     probes = {
         "readinessProbe": {**get(spec.probes.ready_path), "successThreshold": 1},
         "livenessProbe": {**get(spec.probes.live_path), **often},
     }
     if spec.probes.startup:
-        every_second = {"periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": startup_s}
-        probes["startupProbe"] = {**get(spec.probes.live_path), **every_second}
+        probes["readinessProbe"] |= {**every_second, "failureThreshold": 3}
+        probes["startupProbe"] = {**get(spec.probes.live_path), **every_second, "failureThreshold": startup_s}
     return probes
 
 

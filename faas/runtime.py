@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import traceback
@@ -75,6 +76,7 @@ class Runtime:
         self.versions = None if supply is None else _keeper(supply, shared, self._version_moved)
         self.cold_until = -math.inf
         self._state: State = "starting"
+        self._started = asyncio.Event()
         self._on_recycle: Callable[[], None] | None = None
         self._num_calls_left: int | None = None
         self._loaded = False
@@ -139,6 +141,12 @@ class Runtime:
             self._enter("ready", "ready")
             self.admitting = True
             self.cold_until = min(self.cold_until, self.clock() + FRESH_S)
+
+    async def started(self, within_s: float) -> None:
+        """Wait until the start has come to its end, good or bad, for `within_s` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._started.wait()
 
     def admit(self) -> None:
         """Let a call in.
@@ -216,6 +224,7 @@ class Runtime:
     def _enter(self, state: State, reason: str) -> None:
         self._state = self.metrics.state = state
         self.reason = reason
+        self._started.set()  # nothing goes back to starting
 
     def _failed(self, reason: str) -> StartFailed:
         self._enter("failed", reason)

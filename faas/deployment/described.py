@@ -60,6 +60,7 @@ def service_spec(
             "from S3, or keep what is read in the snapshot"
         )
     calls, scaling = spec.Calls(**bundle.spec["calls"]), spec.Scaling(**bundle.spec["scaling"])
+    volume = _volume(plan, bundle.name, digest)
     return ServiceSpec(
         name=bundle.name,
         namespace=around.namespace,
@@ -85,7 +86,9 @@ def service_spec(
         ),
         labels={REVISION_LABEL: revision},
         service_account=around.service_account,
-        snapshot=_volume(plan, bundle.name, digest),
+        snapshot=volume,
+        # A first volume costs each cold start .3 s: so often does the kubelet look whether those of a pod are mounted.
+        scratch_path=None if volume is None else "/tmp",
     )
 
 

@@ -15,7 +15,11 @@ from faas.server.answer import Answer, Pair
 from faas.server.body import Body
 from faas.server.problem import Problem
 
+HOLD_S: Final = 0.8
+"""How long a probe is held at most. The second in which the kubelet wants an answer has room for the way besides."""
+
 _NO_STORE: Final = (b"cache-control", b"no-store")
+_KUBELET: Final = b"kube-probe/"
 
 
 class Page:
@@ -31,6 +35,24 @@ class Page:
             await self._others(scope, receive, send)
             return
         await self._answer().send(send, _unread(scope, receive))
+
+
+class Readiness(Page):
+    """Whether calls are taken.
+
+    A kubelet, and Knative in its name, asks once a second and not as soon as something changes. So while the instance
+    starts its probe is held until it is ready, and nobody waits for the next one.
+    """
+
+    def __init__(self, runtime: Runtime, ids: stated.RequestIds) -> None:
+        super().__init__(lambda: _readiness(runtime), ids)
+        self._runtime = runtime
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as an ASGI application."""
+        if self._runtime.state == "starting" and _is_of_kubelet(scope):
+            await self._runtime.started(HOLD_S)
+        await super().__call__(scope, receive, send)
 
 
 class Other:
@@ -65,21 +87,17 @@ def pages(runtime: Runtime, ids: stated.RequestIds, openapi: Callable[[], bytes]
     def live() -> Answer:
         return _state(200, {"live": True, "state": runtime.state})
 
-    def ready() -> Answer:
-        return _readiness(runtime)
-
     def measured() -> Answer:
         return Answer.of(metrics.CONTENT_TYPE, runtime.metrics.expose())
 
     answers: dict[str, Callable[[], Answer]] = {
         "/livez": live,
-        "/readyz": ready,
-        "/healthz": ready,
+        "/healthz": lambda: _readiness(runtime),
         "/metrics": measured,
         "/openapi.json": lambda: Answer.of(media.JSON, openapi()),
         "/docs": lambda: Answer.of(b"text/html; charset=utf-8", docs),
     }
-    return {path: Page(answer, ids) for path, answer in answers.items()}
+    return {"/readyz": Readiness(runtime, ids), **{path: Page(answer, ids) for path, answer in answers.items()}}
 
 
 def _readiness(runtime: Runtime) -> Answer:
@@ -87,6 +105,10 @@ def _readiness(runtime: Runtime) -> Answer:
     if runtime.is_ready:
         return _state(200, said)
     return _state(503, said, (b"retry-after", b"1"))
+
+
+def _is_of_kubelet(scope: Scope) -> bool:
+    return any(name == b"user-agent" and value.startswith(_KUBELET) for name, value in scope["headers"])
 
 
 def _state(status: int, said: Mapping[str, object], *headers: Pair) -> Answer:

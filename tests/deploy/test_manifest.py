@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from deploy import InvalidSpec, MissingLibrary, Probes, Resources, Scaling, ServiceSpec, SnapshotVolume, Timeouts
 from deploy.advice import feature_flags
 from deploy.manifest import service, to_yaml
+from faas.server.probes import HOLD_S
 
 from .examples import EXAMPLES
 from .properties import unhurried
@@ -175,10 +176,18 @@ def test_without_a_startup_probe_liveness_waits_for_the_startup_timeout() -> Non
     assert bare["livenessProbe"]["initialDelaySeconds"] == 21
 
 
-def test_liveness_is_not_readiness_and_knative_itself_probes_readiness() -> None:
+def test_liveness_is_not_readiness() -> None:
     probes = container(spec_with(port=9000))
     assert probes["livenessProbe"]["httpGet"] == {"path": "/livez", "port": 9000}
-    assert probes["readinessProbe"] == {"httpGet": {"path": "/readyz", "port": 9000}, "successThreshold": 1}
+    assert probes["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 9000}
+
+
+def test_the_kubelet_looks_for_readiness_every_second_and_knative_many_times_where_that_is_left_to_it() -> None:
+    probe = container(spec_with())["readinessProbe"]
+    assert (probe["periodSeconds"], probe["timeoutSeconds"]) == (1, 1)
+    assert probe["timeoutSeconds"] > HOLD_S, "an instance holds its answer back for so long"
+    alone = container(spec_with(probes=Probes(startup=False)))["readinessProbe"]
+    assert alone.keys() == {"httpGet", "successThreshold"}
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 from faas import inference_function
+from faas.server.probes import HOLD_S
 from tests.server.answers import echo, problem
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +44,37 @@ async def test_ht_09_head_and_options_are_like_get_also_while_starting(serving):
         for path in (*PAGES, "/", "/predict"):
             await like_get(served, path)
         assert (await served.client.options("/")).headers["allow"] == "POST, OPTIONS"
+
+
+async def test_a_probe_of_the_kubelet_is_held_until_the_instance_is_ready(serving):
+    may_load = threading.Event()
+    kubelet = {"user-agent": "kube-probe/1.36"}
+    async with serving(echo, load=lambda: may_load.wait(20), ready_first=False) as served:
+        begun = time.monotonic()
+        assert (await served.client.get("/readyz", headers=kubelet)).status_code == 503
+        assert time.monotonic() - begun >= HOLD_S, "for as long as it waits"
+        held = asyncio.create_task(served.client.get("/readyz", headers=kubelet))
+        assert (await served.client.get("/readyz")).status_code == 503, "everybody else is answered at once"
+        assert not held.done()
+        may_load.set()
+        assert (await held).status_code == 200
+
+
+async def test_a_probe_that_is_held_hears_of_a_start_that_failed(serving):
+    may_load = threading.Event()
+
+    def load() -> None:
+        may_load.wait(20)
+        raise OSError("no weights")
+
+    async with serving(echo, load=load, ready_first=False) as served:
+        held = asyncio.create_task(served.client.get("/readyz", headers={"user-agent": "kube-probe/1.36"}))
+        assert (await served.client.get("/livez")).status_code == 200
+        assert not held.done()
+        may_load.set()
+        answer = await held
+        assert answer.status_code == 503
+        assert "no weights" in answer.json()["reason"]
 
 
 async def test_405_and_404_are_problems(serving):
