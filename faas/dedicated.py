@@ -1,7 +1,7 @@
 """An instance that has its process, and mostly a container, to itself: what `faas serve --bundle` runs.
 
-The port is open from the start; ready is it after the thaw and the warm-up. It is told to stop by a signal, and then
-still serves for a while, since proxies hear of it later.
+Whoever calls here has opened the port, since this module takes long to import; the instance is ready after the thaw and
+the warm-up. It is told to stop by a signal, and then still serves for a while, since proxies hear of it later.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Final, NoReturn
 
 import msgspec
@@ -29,9 +28,8 @@ from faas.bundle.prepared import known
 from faas.errors import StartFailed
 from faas.instance_messages import Revision
 from faas.revision import Loaded
-from faas.server.porter import Porter
+from faas.server.porter import Held
 from faas.settings import Settings
-from faas.signals import stop_signals
 
 LAME_DUCK_S: Final = 5.0
 """How long it serves after it was told to stop, unless FAAS_LAME_DUCK_S says otherwise."""
@@ -42,31 +40,42 @@ _STARTTIME: Final = 19
 logger = logging.getLogger(__name__)
 
 
-def serve(
-    address: str, listen: socket.socket, *, keep_alive_s: float, otherwise: Callable[[tuple[str, ...]], NoReturn]
-) -> int:
-    """Serve the bundle at an address on a listening socket until told to stop. Returns the exit code.
+@dataclass(frozen=True)
+class Instance:
+    """One whose code is imported, and how long the parts of its start have taken."""
+
+    loaded: Loaded
+    phases: dict[str, float]
+    lame_duck_s: float
+
+    def serve(self, listen: socket.socket, held: Sequence[Held]) -> int:
+        """Serve on a listening socket, and first the requests that are held, until told to stop; return the exit code.
+
+        Raises:
+            StartFailed: the function did not start.
+        """
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(self, listen, held))
+
+
+def load(address: str, *, keep_alive_s: float, otherwise: Callable[[tuple[str, ...]], NoReturn]) -> Instance:
+    """Import the code of the bundle at an address.
 
     Where the bundle requires what is not installed, `otherwise` is called with all that it requires.
 
     Raises:
         BundleError: it cannot be loaded.
         SnapshotError: S3 does not give it.
-        StartFailed: the function did not start.
     """
     phases, begun = _before(), time.monotonic()
     found = settings.read()
-    for signum in stop_signals():
-        signal.signal(signum, _end)  # nothing has begun yet; and as the first process of a container nobody else would
-    with Porter(listen):
-        folder = fetch(address, found.bundles)
-        bundle = reading.read(folder, here=False)
-        if bundle.requirements and _unmet(bundle.requirements):
-            otherwise(bundle.requirements)
-        loaded = Loaded(_revision(folder, bundle, found), keep_alive_s)
+    folder = fetch(address, found.bundles)
+    bundle = reading.read(folder, here=False)
+    if bundle.requirements and _unmet(bundle.requirements):
+        otherwise(bundle.requirements)
+    loaded = Loaded(_revision(folder, bundle, found), keep_alive_s)
     phases["import"] = time.monotonic() - begun
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(loaded, listen, phases, found))
+    return Instance(loaded, phases, LAME_DUCK_S if found.lame_duck_s is None else found.lame_duck_s)
 
 
 def _before() -> dict[str, float]:
@@ -85,11 +94,8 @@ def _unmet(needed: tuple[str, ...]) -> list[str]:
     return requirements.unmet(needed)
 
 
-def _end(signum: int, frame: FrameType | None) -> None:
-    os._exit(0)
-
-
-async def _serve(loaded: Loaded, listen: socket.socket, phases: dict[str, float], found: Settings) -> int:
+async def _serve(instance: Instance, listen: socket.socket, held: Sequence[Held]) -> int:
+    loaded, phases = instance.loaded, instance.phases
     function, runtime = loaded.handler.function, loaded.server.runtime
     runtime.begin(f"{socket.gethostname()}-{os.getpid()}", phases=phases, is_fresh=True)
 
@@ -99,9 +105,10 @@ async def _serve(loaded: Loaded, listen: socket.socket, phases: dict[str, float]
 
     code = await loaded.server.serve(
         [listen],
+        held=held,
         load=lambda: loaded.begin(phases),
         grace_s=function.spec.calls.grace_period_s,
-        lame_duck_s=LAME_DUCK_S if found.lame_duck_s is None else found.lame_duck_s,
+        lame_duck_s=instance.lame_duck_s,
         on_ready=ready,
     )
     if runtime.state == "failed":

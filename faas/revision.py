@@ -23,7 +23,8 @@ from faas.handler import Handler
 from faas.instance_messages import Revision
 from faas.later import importing_later
 from faas.runtime import Runtime
-from faas.server.serve import KEEP_ALIVE_S, Server
+from faas.server import KEEP_ALIVE_S
+from faas.server.serve import Server
 from faas.spec import LoadMode
 from snapshot import Thawed, sharing
 

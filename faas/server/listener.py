@@ -47,6 +47,12 @@ class Listener:
             create = loop.create_unix_server if sock.family == socket.AF_UNIX else loop.create_server
             self._servers.append(await create(self._protocol, sock=sock, backlog=_BACKLOG))
 
+    async def adopt(self, connection: socket.socket, received: bytes) -> None:
+        """Serve a connection that was accepted elsewhere, and from which `received` has been read."""
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.connect_accepted_socket(self._protocol, connection)
+        protocol.data_received(received)
+
     def close_after_answers(self) -> None:
         """Let every answer from now on say `Connection: close`, those to requests that are already here included."""
         self._state.headers.append((b"connection", b"close"))

@@ -13,13 +13,13 @@ from faas.server import headers as stated
 from faas.server import media
 from faas.server.answer import Answer, Pair
 from faas.server.body import Body
+from faas.server.porter import KUBELET
 from faas.server.problem import Problem
 
 HOLD_S: Final = 0.8
 """How long a probe is held at most. The second in which the kubelet wants an answer has room for the way besides."""
 
 _NO_STORE: Final = (b"cache-control", b"no-store")
-_KUBELET: Final = b"kube-probe/"
 
 
 class Page:
@@ -108,7 +108,7 @@ def _readiness(runtime: Runtime) -> Answer:
 
 
 def _is_of_kubelet(scope: Scope) -> bool:
-    return any(name == b"user-agent" and value.startswith(_KUBELET) for name, value in scope["headers"])
+    return any(name == b"user-agent" and value.startswith(KUBELET) for name, value in scope["headers"])
 
 
 def _state(status: int, said: Mapping[str, object], *headers: Pair) -> Answer:

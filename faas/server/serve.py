@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from faas.errors import StartFailed
 from faas.runtime import Runtime
+from faas.server import KEEP_ALIVE_S
 from faas.server.app import build
 from faas.server.listener import Listener
+from faas.server.porter import Held
 from faas.server.watchdog import Watchdog
 from faas.signals import stop_signals
 
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
-
-KEEP_ALIVE_S: Final = 75.0
-"""Longer than the idle time-outs of common load balancers, so that it is they who close."""
 
 _LAST_BYTES_S: Final = 1.0
 
@@ -70,6 +69,7 @@ class Server:
         self,
         sockets: Sequence[socket.socket],
         *,
+        held: Sequence[Held] = (),
         load: Callable[[], object],
         grace_s: float,
         lame_duck_s: float = 0.0,
@@ -81,15 +81,17 @@ class Server:
         """Serve until told to stop, by a signal or `stop`; return the exit code.
 
         The sockets (TCP or Unix) are open at once and answer 503 until `load` and the warm-up are done and `on_ready`
-        has been called. When told to stop, readiness goes at once and answers close their connections; calls are still
-        taken for `lame_duck_s`, then refused while those in flight are finished; what is open after `grace_s` ends with
-        an error. A start that failed ends it, or with `exit_on_failure` off stays to be read at /readyz until it is
-        told to stop. 0: stopped as told; 1: the start failed; 128 + n: signal n came as the second one, which ends
-        everything at once.
+        has been called; `held` are requests that came before. When told to stop, readiness goes at once and answers
+        close their connections; calls are still taken for `lame_duck_s`, then refused while those in flight are
+        finished; what is open after `grace_s` ends with an error. A start that failed ends it, or with
+        `exit_on_failure` off stays to be read at /readyz until it is told to stop. 0: stopped as told; 1: the start
+        failed; 128 + n: signal n came as the second one, which ends everything at once.
         """
         stop = stop if stop is not None else Stop()
         with stop.on_signals(), _watched(self.runtime):
             await self._listener.open(sockets)
+            for connection, received in held:
+                await self._listener.adopt(connection, received)
             try:
                 started = await _unless(stop.told, self._start(load, warm_up, on_ready))
                 if started is False and exit_on_failure:

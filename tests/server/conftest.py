@@ -15,8 +15,9 @@ import pytest
 from faas.function import Function
 from faas.handler import Handler
 from faas.runtime import Runtime
+from faas.server import KEEP_ALIVE_S
 from faas.server.admin import Admin
-from faas.server.serve import KEEP_ALIVE_S, Server, Stop
+from faas.server.serve import Server, Stop
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from faas import Batching, Calls, endpoint, inference_function
 from faas.handler import Handler
 from faas.runtime import Runtime
-from faas.server import serve as serving_life
+from faas.server import KEEP_ALIVE_S
 from faas.server.serve import Server, Stop
 from tests.server.answers import echo, problem
 
@@ -159,7 +159,7 @@ async def test_kn_01_nobody_is_refused_during_the_lame_duck_period(tmp_path):
 
 
 async def test_ht_08_an_idle_connection_is_kept_as_long_as_is_said(serving):
-    assert serving_life.KEEP_ALIVE_S > 60, "load balancers keep theirs for 60 s"
+    assert KEEP_ALIVE_S > 60, "load balancers keep theirs for 60 s"
     async with serving(echo, keep_alive_s=1.0) as served:
         reader, writer = await served.raw()
         for _ in range(2):
