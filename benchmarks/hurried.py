@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from faas.cli.main import main
-from faas.platform import functions
+from faas.platform import upkeep
 from faas.platform.habits import Habits
 from faas.platform.keepalive import BURST_S, IdleTimes
 
@@ -22,6 +22,7 @@ def unseen(speed: float) -> IdleTimes:
 
 
 if __name__ == "__main__":
-    patched: Any = functions
+    patched: Any = upkeep
+    assert patched.Habits is Habits, "who makes the habits has moved"
     patched.Habits = partial(Habits, unseen=unseen(float(os.environ[SPEED])))
     main()
