@@ -4,8 +4,10 @@ A kubeconfig comes first, as with kubectl: the files that `KUBECONFIG` lists, or
 certificates and exec plugins are the `kubernetes` package's work, their renewal too.
 """
 
+import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 from deploy import names, proxy
 from deploy.errors import InvalidName, MissingLibrary, NoCluster
+from deploy.knative import kubeconfig
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _USUAL = "~/.kube/config"
@@ -86,50 +89,70 @@ def _new_configuration() -> Any:
     return configuration
 
 
-def _kubeconfig(environ: Mapping[str, str]) -> str | None:
-    """The kubeconfig files, in the form of `KUBECONFIG`; None where there are none."""
+def _kubeconfig(environ: Mapping[str, str]) -> tuple[Path, ...] | None:
+    """The kubeconfig files that are there, in their order; None where none is named and there is no usual one."""
     named = environ.get("KUBECONFIG", "")
     if named.strip(os.pathsep):
-        if not any(Path(part).is_file() for part in named.split(os.pathsep) if part):
+        parts = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+        files = tuple(part for part in parts if part.is_file())
+        if not files:
             raise NoCluster(f"KUBECONFIG={named!r} names no file; set it to your kubeconfig, or unset it")
-        return named
+        return files
     usual = Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
-    return str(usual) if usual.is_file() else None
+    return (usual,) if usual.is_file() else None
 
 
-def _from_kubeconfig(files: str, context: str | None, configuration: Any) -> tuple[str | None, str | None]:
+def _from_kubeconfig(files: tuple[Path, ...], context: str | None, configuration: Any) -> tuple[str | None, str | None]:
     """Fill `configuration`; return the context used and its namespace."""
-    from kubernetes import config
-
+    named = os.pathsep.join(map(str, files))
     try:
-        contexts, current = config.list_kube_config_contexts(config_file=files)
-        known = {entry["name"]: entry for entry in contexts}
-        chosen = context or (current or {}).get("name")
-        if chosen not in known:
-            raise NoCluster(
-                f"context {chosen!r} is not in the kubeconfig {files}; it has {', '.join(sorted(known)) or 'none'}"
-            )
-        config.load_kube_config(
-            config_file=files, context=chosen, client_configuration=configuration, persist_config=False
-        )
-        configuration.proxy = _named_proxy(files, known[chosen]["context"]["cluster"])
+        found = kubeconfig.merged(files)
+        chosen = context or found["current-context"]
+        meant = kubeconfig.entry(found, "contexts", chosen)
+        if not meant:
+            there = ", ".join(sorted(one["name"] for one in found["contexts"])) or "none"
+            if not chosen:
+                raise NoCluster(f"the kubeconfig {named} has no current context; choose one (--context): {there}")
+            raise NoCluster(f"context {chosen!r} is not in the kubeconfig {named}; it has {there}")
+        _load(found, chosen, configuration)
+        # Releases of the library before 36 leave it out.
+        configuration.proxy = kubeconfig.entry(found, "clusters", meant.get("cluster")).get("proxy-url")
     except NoCluster:
         raise
     except Exception as failed:  # the library lets errors of YAML, of files and of exec plugins through
         raise NoCluster(
-            f"the kubeconfig {files} cannot be used: {failed}; try: kubectl --kubeconfig {files} version"
+            f"the kubeconfig {named} cannot be used: {failed}; try: kubectl --kubeconfig {files[0]} version"
         ) from failed
-    return str(chosen), known[chosen].get("context", {}).get("namespace")
+    return str(chosen), meant.get("namespace")
 
 
-def _named_proxy(files: str, cluster: str) -> str | None:
-    """The `proxy-url` that a kubeconfig gives a cluster; releases of the library before 36 leave it out."""
-    from kubernetes.config.kube_config import KubeConfigMerger
+def _load(found: dict[str, Any], context: str, configuration: Any) -> None:
+    """Fill `configuration`. Raises NoCluster where the program that is to give credentials gives none."""
+    from kubernetes import config
 
-    found: str | None = (
-        KubeConfigMerger(files).config["clusters"].get_with_name(cluster)["cluster"].safe_get("proxy-url")
-    )
-    return found
+    with _said_by_root() as said:  # all that the library does of a plugin that fails
+        config.load_kube_config_from_dict(
+            found, context=context, client_configuration=configuration, persist_config=False
+        )
+    user = kubeconfig.entry(found, "users", kubeconfig.entry(found, "contexts", context).get("user"))
+    plugin = user.get("exec")
+    if plugin and not configuration.api_key and not configuration.cert_file:
+        remedy = " ".join(str(plugin.get("installHint") or "see that it runs, and log in with it").split())
+        why = f": {'; '.join(said)}" if said else ""
+        raise NoCluster(f"{plugin['command']}, which the kubeconfig names, gave no credentials{why}; {remedy}")
+
+
+@contextmanager
+def _said_by_root() -> Iterator[list[str]]:
+    """Take what is said to the root logger meanwhile."""
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(" ".join(record.getMessage().split()))  # type: ignore[method-assign]
+    logging.root.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logging.root.removeHandler(handler)
 
 
 def _from_pod(configuration: Any) -> tuple[str | None, str | None]:
