@@ -16,7 +16,7 @@ from faas import address, calling, settings
 from faas.background import background
 from faas.calling import Request
 from faas.errors import BadInput, RemoteError
-from faas.function import Function
+from faas.function import Endpoint, Function
 
 _MAX_CONCURRENCY: Final = 100
 _SLACK_S: Final = 1.0  # the server's own 504, which says why, shall come before the caller's patience ends
@@ -48,13 +48,13 @@ class Spawned:
         return self._future.done()
 
 
-class FunctionClient:
-    """The remote doors of one function. Answers are read as the types of its signature."""
+class EndpointClient:
+    """The remote doors of one endpoint of a function. Answers are read as the types of its signature."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, endpoint: Endpoint) -> None:
         self._name = function.name
-        self._path = function.main.path
-        self._signature = function.main.signature
+        self._path = endpoint.path
+        self._signature = endpoint.signature
         self._timeout_s = function.spec.calls.timeout_s
         most = function.limits.max_inputs * function.spec.scaling.max_instances
         self._concurrency = min(most, _MAX_CONCURRENCY)

@@ -7,13 +7,17 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from faas import cacheable, names, variants
+from faas.doors import BoundEndpoint, Doors
 from faas.errors import SettingError
 from faas.schema import Signature
 from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapshot, check_methods, refuse_unknown
 from faas.variants import PREDICT, Variant
+
+if TYPE_CHECKING:
+    from faas.local import Local
 
 RESERVED_PATHS: Final = (
     *("/livez", "/readyz", "/healthz", "/metrics"),
@@ -55,17 +59,18 @@ class Limits:
     max_queue: int
 
 
-class Function:
+class Function(Doors):
     """What a decorated function or class becomes: callable here, remotely, and by whatever serves it.
 
-    `user` is the decorated object itself; attributes that are not ours are looked up on it.
+    `user` is the decorated object itself. The methods that are endpoints of a class are to be called as the function
+    is; other attributes that are not ours are looked up on it.
     """
 
     def __init__(self, user: Any, spec: FunctionSpec, endpoints: tuple[Endpoint, ...]) -> None:
         self.user = user
         self.spec = spec
         self.endpoints = endpoints
-        self._local: Any = None
+        self._local: Local | None = None
         for name in ("__module__", "__qualname__", "__doc__"):
             setattr(self, name, getattr(user, name, None))
 
@@ -73,9 +78,10 @@ class Function:
         return f"<faas function {self.name!r} ({self.__module__}.{self.__qualname__})>"
 
     def __getattr__(self, name: str) -> Any:
-        if name == "user":  # not made yet: while it is being unpickled
+        if name in ("user", "endpoints"):  # not made yet: while it is being unpickled
             raise AttributeError(name)
-        return getattr(self.user, name)
+        found = next((e for e in self.endpoints if e.method == name and not e.variants), None)
+        return BoundEndpoint(self, found) if found is not None and self.is_class else getattr(self.user, name)
 
     @property
     def name(self) -> str:
@@ -108,47 +114,18 @@ class Function:
         queue = spec.calls.max_queue if spec.calls.max_queue is not None else 10 * most
         return Limits(target, most, queue)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it in this process; the same as `local`."""
-        return self.local(*args, **kwargs)
-
-    def local(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it in this process with one item; `setup()` runs once.
-
-        An `async def` gives a coroutine, a stream an iterator.
-        """
+    @property
+    def in_process(self) -> Local:
+        """The handler of this process, which calls made here share."""
         from faas.local import Local  # only callers in process pay for it
 
         if self._local is None:
             self._local = Local(self)
-        return self._local.call(self.main, args, kwargs)
+        return self._local
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it where it is served, and wait for the answer; a stream gives an iterator.
-
-        Raises:
-            RemoteError: it answered with an error.
-            PlatformError: it is served nowhere that can be found.
-        """
-        return self._client().remote(args, kwargs)
-
-    async def aremote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it where it is served. Raises what `remote` raises."""
-        return await self._client().aremote(args, kwargs)
-
-    def spawn(self, *args: Any, **kwargs: Any) -> Any:
-        """Start a remote call and return at once; `.get(timeout_s)` waits for its answer, `.cancel()` gives it up."""
-        return self._client().spawn(args, kwargs)
-
-    def map(self, inputs: Any) -> list[Any]:
-        """Call it remotely for each of `inputs`, many at a time; the answers are in their order."""
-        answers: list[Any] = self._client().map(inputs)
-        return answers
-
-    async def amap(self, inputs: Any) -> list[Any]:
-        """Call it remotely for each of `inputs`, many at a time; the answers are in their order."""
-        answers: list[Any] = await self._client().amap(inputs)
-        return answers
+    @property
+    def _led_to(self) -> tuple[Function, Endpoint]:
+        return self, self.main
 
     def with_options(self, **settings: Any) -> Function:
         """Return the same function with other settings.
@@ -159,11 +136,6 @@ class Function:
         refuse_unknown("with_options", settings, _SETTINGS)
         merged = {name: getattr(self.spec, name) for name in _SETTINGS} | settings
         return make(self.user, merged)
-
-    def _client(self) -> Any:
-        from faas.client import FunctionClient  # httpx is slow to import, and a server has no use for it
-
-        return FunctionClient(self)
 
 
 def endpoint(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
