@@ -15,7 +15,7 @@ DeployError
     |   +-- Conflict     409: somebody else changed it, or holds a field of it
     |   +-- Expired      410: a version or a page that the server keeps no longer
     |   +-- Refused      400, 422: a rule of the API server, of a webhook or of a schema
-    |   +-- Unavailable  502, 503, 504, and a webhook that gives no answer: it may later
+    |   +-- Unavailable  429, 502, 503, 504, and a webhook that gives no answer: it may later
     +-- NotOurs          an object of that name was made by something else
     +-- NotReady         a service failed to become ready, or not in time
 """

@@ -35,6 +35,8 @@ _TIMEOUT = re.compile(r"expected 0 <= (\d+) <= (\d+): \S*imeoutSeconds")
 _REMEDIES = (  # the first that is found in the status and the message
     (r"^401", "; the credentials have run out or are of another cluster: log in again"),
     (r"^403.* is being terminated", "; the namespace is being deleted: wait until it is gone, or choose another"),
+    (r"^403.* exceeded quota", "; delete what is not needed, or have the operator raise it"),
+    (r"^40[03] admission webhook", "; change what it names, or ask the operator about that policy"),
     (r"^403", "; have an operator grant it, docs/knative.md lists the rights that faas needs"),
     (r'^404 namespaces "[^"]*" not found', "; make it: kubectl create namespace NAME, or choose another"),
     (
@@ -45,7 +47,7 @@ _REMEDIES = (  # the first that is found in the status and the message
         r"failed calling webhook",
         "; see that its pods run: kubectl get pods -n knative-serving, then give the same command again",
     ),
-    (r"^(502|503|504)", "; give the same command again a little later"),
+    (r"^(429|502|503|504)", "; give the same command again a little later"),
 )
 
 
@@ -82,11 +84,12 @@ def explain(doing: str, status: int, message: str) -> str:
             f"startup_timeout_s, or have an operator set max-revision-timeout-seconds to {timeout[1]} or more in the "
             "config map config-defaults of knative-serving, and the activator's terminationGracePeriodSeconds with it"
         )
-    remedy = next((then for pattern, then in _REMEDIES if re.search(pattern, f"{status} {message}")), "")
-    return f"{doing} was answered {status}: {_plain(message)}{remedy}"
+    said = _plain(message)
+    remedy = next((then for pattern, then in _REMEDIES if re.search(pattern, f"{status} {said}")), "")
+    return f"{doing} was answered {status}: {said}{remedy}"
 
 
 def _plain(message: str) -> str:
-    """The answer without the webhook's own name before it, on one line."""
-    text = re.sub(r'admission webhook "[^"]*" denied the request: (validation failed: )?', "", message)
+    """The answer on one line, without the name of Knative's own webhook before it; another's stands for its policy."""
+    text = re.sub(r'admission webhook "[^"]*knative[^"]*" denied the request: (validation failed: )?', "", message)
     return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from deploy.errors import Conflict, Missing, NotOurs
+from deploy.knative.progress import has_failed
 from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, label
 from deploy.knative.rest import Rest
 from deploy.knative.retrying import MOST_TRIES, Wait, retried
@@ -17,6 +18,7 @@ from deploy.knative.waiting import wait_gone
 
 FIELD_MANAGER = "faas"
 _DELETION_S = 120.0
+_ATTEMPT = "faas/attempt"  # counts the revisions that were made of one description, since the ones before failed
 _BOOKKEEPING = (f"{SERVING}/creator", f"{SERVING}/lastModifier")
 
 
@@ -51,6 +53,7 @@ def apply(
 ) -> Applied:
     """Bring the service in the cluster to `document`; nothing is sent but a dry run where it is there already.
 
+    A service that is so, and whose revision has failed, gets another: what it failed of may have been mended.
     Fields of ours that another program has set meanwhile are set again, and named in the result; fields that
     `document` does not have stay. A service that faas did not make is refused with `NotOurs`, unless `take_over`. One
     that is being deleted is awaited. Raises `Refused` with the flag or field where the cluster will not have it, and
@@ -117,6 +120,10 @@ def _try(rest: Rest, document: Document, live: Document | None, *, dry_run: bool
     action: Literal["created", "changed", "unchanged"] = "created"
     if live is not None:
         action = "unchanged" if meaning(planned) == meaning(live) else "changed"
+        if action == "unchanged" and has_failed(live):
+            annotations = body["spec"]["template"]["metadata"]["annotations"]
+            annotations[_ATTEMPT] = str(int(annotations.get(_ATTEMPT, "1")) + 1)
+            (planned, overridden), action = _dry_run(rest, path, body), "changed"
     if not dry_run and action != "unchanged":
         query: dict[str, str | bool] = {"fieldManager": FIELD_MANAGER}
         planned = rest.apply(path, body, {**query, "force": True} if overridden else query)
@@ -136,8 +143,11 @@ def _body(document: Document, live: Document | None) -> Document:
     if live is None:
         return body
     body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
-    if "name" in live["spec"].get("template", {}).get("metadata", {}):
-        body["spec"]["template"]["metadata"]["name"] = ""
+    before, metadata = live["spec"].get("template", {}).get("metadata", {}), body["spec"]["template"]["metadata"]
+    if "name" in before:
+        metadata["name"] = ""
+    if (attempt := (before.get("annotations") or {}).get(_ATTEMPT)) is not None:
+        metadata["annotations"] = {**metadata.get("annotations", {}), _ATTEMPT: attempt}
     return body
 
 
@@ -148,7 +158,7 @@ def _dry_run(rest: Rest, path: str, body: Document) -> tuple[Document, tuple[Ove
         return rest.apply(path, body, query), ()
     except Conflict as conflict:
         held = [cause for cause in conflict.causes if cause.get("reason") == "FieldManagerConflict"]
-        if not held:
+        if not held or "resourceVersion" not in body["metadata"]:  # made meanwhile: whose it is, is to be looked at
             raise
     overridden = tuple(Overridden(_manager(cause.get("message", "")), cause.get("field", "")) for cause in held)
     return rest.apply(path, body, {**query, "force": True}), overridden

@@ -26,7 +26,8 @@ _BAD_WAITS = {
 class PodState:
     """`reason` is Kubernetes' word where it has one (`Unschedulable`, `OOMKilled`), `failing` that waiting won't help.
 
-    `container` is the one that `reason` is about.
+    `container` is the one that `reason` is about. A pod that `is_over` is never started again: it was evicted, or its
+    node has gone, and another takes its place.
     """
 
     name: str
@@ -36,6 +37,7 @@ class PodState:
     container: str = USER_CONTAINER
     num_restarts: int = 0
     failing: bool = False
+    is_over: bool = False
 
 
 def pod_state(pod: Document) -> PodState:
@@ -47,7 +49,7 @@ def pod_state(pod: Document) -> PodState:
         return PodState(name, "stopping", num_restarts=num_restarts)
     if status.get("phase") == "Failed":
         reason, message = status.get("reason") or "Failed", status.get("message") or "the pod has failed"
-        return PodState(name, "failed", reason, message, num_restarts=num_restarts, failing=True)
+        return PodState(name, "failed", reason, message, num_restarts=num_restarts, failing=True, is_over=True)
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") != "True":
         reason, message = scheduled.get("reason") or "", scheduled.get("message") or "waiting for a node"

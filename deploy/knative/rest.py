@@ -37,6 +37,7 @@ _ERRORS: dict[int, type[errors.ApiError]] = {
     409: errors.Conflict,
     410: errors.Expired,
     422: errors.Refused,
+    429: errors.Unavailable,
     502: errors.Unavailable,
     503: errors.Unavailable,
     504: errors.Unavailable,

@@ -21,15 +21,18 @@ _SCALING = "autoscaling.knative.dev/"
 def set_traffic(rest: Rest, namespace: str, name: str, plan: Callable[[Plan, Document], Plan]) -> Plan:
     """Write the traffic that `plan` makes of the present one and the live service; return it.
 
-    `plan` is called again where somebody else changes the service meanwhile. Raises `InvalidSpec` for a revision that
-    the service does not have.
+    `plan` is called again where somebody else changes the service meanwhile. Tags of revisions that are gone go, too.
+    Raises `InvalidSpec` for a revision that the service does not have.
     """
     revisions = rest.list_all(REVISIONS.path(namespace), {"labelSelector": f"{SERVICE_LABEL}={name}"})["items"]
     names = [revision["metadata"]["name"] for revision in revisions]
     written: list[Plan] = []
 
     def patch(live: Document) -> Document:
-        written.append(checked(plan(from_document(live["spec"].get("traffic")), live), names))
+        present = from_document(live["spec"].get("traffic"))
+        gone = {(share.revision, share.tag) for share in present if share.revision not in (None, *names)}
+        wanted = [one for one in plan(present, live) if one.percent or (one.revision, one.tag) not in gone]
+        written.append(checked(wanted, names))
         return {"spec": {"traffic": to_document(written[-1])}}
 
     change(rest, namespace, name, patch, manager="faas-traffic")

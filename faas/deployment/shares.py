@@ -35,7 +35,9 @@ def changed(detail: Detail, percents: Mapping[str, int], tags: Mapping[str, str 
     Raises:
         InvalidSpec: a revision is not there, or the percentages do not sum to 100.
     """
-    kept = [Share(one.revision, 0, one.tag) for one in detail.traffic if one.tag is not None and one.tag not in tags]
+    there = (None, *(one.name for one in detail.revisions))
+    tagged = [one for one in detail.traffic if one.tag is not None and one.tag not in tags and one.revision in there]
+    kept = [Share(one.revision, 0, one.tag) for one in tagged]
     shares = [Share(revision(text, detail), percent) for text, percent in percents.items()]
     if not percents:
         shares = [Share(one.revision, one.percent) for one in detail.traffic if one.percent]

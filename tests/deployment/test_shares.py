@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deploy import InvalidSpec
@@ -64,6 +66,11 @@ def test_tags_alone_leave_the_percentages() -> None:
         Share("embed-00001", 0, "old"),
         Share("embed-00002", 0, "next"),
     )
+
+
+def test_a_tag_of_a_revision_that_is_gone_is_dropped() -> None:
+    with_gone = replace(DETAIL, traffic=(*DETAIL.traffic, Share("embed-00000", 0, "gone")))
+    assert shares.changed(with_gone, {}, {"next": "2"}) == shares.changed(DETAIL, {}, {"next": "2"})
 
 
 def test_percentages_that_do_not_sum_to_100_are_refused() -> None:

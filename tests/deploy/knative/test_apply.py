@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 
 from deploy import Scaling, ServiceSpec, SnapshotVolume, Timeouts
-from deploy.errors import ClusterError, Conflict, NotOurs, Refused, Unavailable
+from deploy.errors import ClusterError, Conflict, NotOurs, NotReady, Refused, Unavailable
 from deploy.knative import Cluster
 from deploy.knative.apply import Overridden, apply
 from deploy.knative.rest import Rest
 from deploy.knative.retrying import MOST_TRIES
+from deploy.knative.waiting import wait_ready
 from deploy.manifest import service
 
+from .admission import defaulted
 from .answers import Answer, stale
 from .api_server import ApiServer, Call, always, once
+from .fields import Owners, leaves
 from .given import deployed, document
 
 PATH = "/apis/serving.knative.dev/v1/namespaces/default/services/hello"
@@ -58,6 +61,19 @@ def test_kn_02_an_unchanged_redeploy_makes_no_revision(api: ApiServer, cluster: 
     assert [revision.name for revision in cluster.describe("hello").revisions] == ["hello-00002", "hello-00001"]
 
 
+def test_kn_02_what_failed_is_tried_anew_by_the_same_deploy(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
+    """What it failed of may not be in it: a secret that was missing, a server that was down."""
+    api.controller.behaviours["ghcr.io/acme/hello:1"] = "crash"
+    for generation in (1, 2):
+        assert cluster.apply(document()).generation == generation
+        with pytest.raises(NotReady):
+            wait_ready(rest, "default", "hello", timeout_s=20, generation=generation, settle_s=0.05)
+    assert cluster.apply(document(), dry_run=True).action == "changed"
+    api.controller.behaviours.clear()
+    assert deployed(cluster, "1", "1", "2", "2") == ["hello-00003", "hello-00003", "hello-00004", "hello-00004"]
+    assert cluster.apply(document(tag="2")).action == "unchanged"
+
+
 def test_a_dry_run_changes_nothing(api: ApiServer, cluster: Cluster) -> None:
     assert cluster.apply(document(), dry_run=True).action == "created"
     assert live(api) is None
@@ -92,6 +108,23 @@ def test_k8_04_somebody_else_creates_it_first(api: ApiServer, rest: Rest) -> Non
     api.do(lambda state: state.faults.append(once(exists, verb="patch", resource="services")))
     assert apply(rest, document(), wait=no_wait).action == "created"
     assert len(api.called("get", "services")) == 2
+
+
+def test_k8_04_what_another_tool_makes_meanwhile_is_not_taken_over(api: ApiServer, rest: Rest) -> None:
+    other = document(tag="other")
+    other["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "argo"}
+
+    def make(call: Call) -> None:
+        """It makes the service after we have looked for one, and before we write."""
+        if call.verb == "patch" and api.state.store.get("services", "default", "hello") is None:
+            made = api.state.store.put("services", defaulted(other, None))
+            api.state.store.owners["services", "default", "hello"] = Owners({"argo": set(leaves(other))})
+            assert made["metadata"]["generation"] == 1
+
+    api.do(lambda state: state.faults.append(make))
+    with pytest.raises(NotOurs, match="made by argo"):
+        apply(rest, document(), wait=no_wait)
+    assert live(api)["metadata"]["generation"] == 1
 
 
 def test_k8_04_a_storm_of_conflicts_ends(api: ApiServer, rest: Rest) -> None:

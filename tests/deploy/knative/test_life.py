@@ -90,6 +90,15 @@ def test_traffic_for_a_revision_there_is_not_is_refused_here(api: ApiServer, clu
     assert len(api.called("patch", "services")) == 2  # the deploy's own two
 
 
+def test_a_tag_of_a_revision_that_is_gone_goes_with_the_next_change(api: ApiServer, cluster: Cluster) -> None:
+    first, second, third = deployed(cluster, "1", "2", "3")
+    cluster.set_traffic("hello", (Share(third, 100), Share(first, 0, "old"), Share(second, 0, "kept")))
+    api.do(lambda state: state.store.remove("revisions", "default", first))
+    assert cluster.promote("hello") == (Share(None, 100), Share(second, 0, "kept"))
+    with pytest.raises(InvalidSpec, match=f"'{first}' is not a revision of this service"):
+        cluster.set_traffic("hello", (Share(None, 100), Share(first, 0, "old")))
+
+
 def test_scale_makes_a_revision_with_the_bounds_and_nothing_where_they_are_so(api: ApiServer, cluster: Cluster) -> None:
     deployed(cluster, "1")
     generation = cluster.scale("hello", min_instances=1, max_instances=5)

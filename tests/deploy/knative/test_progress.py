@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.knative.progress import Trouble, hint, look
+from deploy.knative.progress import Trouble, has_failed, hint, look
 
 READY_POD = {"type": "Ready", "status": "True"}
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
@@ -79,6 +79,18 @@ def test_trouble_of_one_pod_is_none_while_another_is_ready() -> None:
     assert look(service(MAKING), [broken, good]).trouble is None
 
 
+def test_a_pod_that_was_evicted_is_no_trouble_while_another_takes_its_place() -> None:
+    evicted = pod("a-00002", SCHEDULED)
+    evicted["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    coming = pod("a-00002", SCHEDULED, waiting="ContainerCreating")
+    assert look(service(MAKING), [evicted, coming]).trouble is None
+    alone = look(service(MAKING), [evicted]).trouble
+    assert alone is not None
+    assert alone.reason == "Evicted"
+    crashing = pod("a-00002", SCHEDULED, waiting="CrashLoopBackOff")
+    assert look(service(MAKING), [crashing, coming]).trouble is not None
+
+
 def test_a_route_that_fails_is_told_as_such() -> None:
     failed = {"Ready": "False", "ConfigurationsReady": "True", "RoutesReady": "False"}
     found = look(service(failed), [])
@@ -134,6 +146,30 @@ def test_an_image_that_nodes_have_no_right_to_is_told_with_what_to_do(reason: st
     assert ("imagePullSecrets" in hint(Trouble(reason, message), None, [])) is is_told
 
 
+def test_calls_for_a_revision_that_is_gone_are_told_with_what_to_do() -> None:
+    trouble = Trouble("RevisionMissing", 'Revision "a-00001" referenced in traffic not found.')
+    assert hint(trouble, "a-00002", []) == "; send its calls elsewhere: faas promote"
+
+
+def test_a_quota_that_is_exceeded_is_told_with_what_to_do() -> None:
+    trouble = Trouble("FailedCreate", 'pods "a" is forbidden: exceeded quota: team, requested: limits.memory=4Gi')
+    assert "have the operator raise it" in hint(trouble, None, [])
+
+
+def test_a_service_has_failed_once_its_latest_configuration_has() -> None:
+    failed = {**MAKING, "ConfigurationsReady": "False", "Ready": "False"}
+    assert has_failed(service(failed))
+    assert not has_failed(service(MAKING))
+    older, waiting = service(failed), service(failed)
+    older["metadata"]["generation"] += 1
+    assert not has_failed(older)
+    for found in waiting["status"]["conditions"]:
+        found["message"] = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    assert not has_failed(waiting)
+
+
 def test_a_secret_that_is_not_there_is_told_with_how_to_make_it() -> None:
     trouble = Trouble("CreateContainerConfigError", 'secret "hub" not found')
     assert hint(trouble, None, []) == "; make it: faas secret create hub KEY=VALUE"
+    trouble = Trouble("CreateContainerConfigError", "couldn't find key TOKEN in Secret default/hub")
+    assert hint(trouble, None, []) == "; set it: faas secret create hub TOKEN=VALUE"
