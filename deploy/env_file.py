@@ -34,18 +34,26 @@ def files(words: Iterable[str]) -> dict[str, bytes]:
 def parse(text: str) -> dict[str, bytes]:
     """The lines of an `.env` file: `NAME=VALUE`, with `export` before it or quotes around the value if one likes.
 
-    Single quotes keep the value as it is; inside double ones `\\n`, `\\"` and `\\\\` have their usual meaning. Without
-    quotes a value ends at ` #` or the end of the line, and nothing in it is expanded.
+    Single quotes keep the value as it is; inside double ones `\\n`, `\\"` and `\\\\` have their usual meaning. What is
+    in quotes may go over several lines. Without quotes a value ends at ` #` or the end of the line, and nothing in it
+    is expanded.
     """
     found: dict[str, bytes] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip().removeprefix("export ").strip()
+    lines = enumerate((line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), start=1)
+    for number, line in lines:
+        stripped = line.lstrip().removeprefix("export ").lstrip()
         if not stripped or stripped.startswith("#"):
             continue
         key, equals, value = stripped.partition("=")
         if not equals:
             raise InvalidSpec("secret", f"line {number}", "has no equals sign", "write NAME=VALUE on each line")
-        _put(found, key.strip(), _unquoted(value.strip(), number).encode())
+        value = value.lstrip()
+        while (plain := _unquoted(value, number)) is None:
+            _, following = next(lines, (0, None))
+            if following is None:
+                raise InvalidSpec("secret", f"line {number}", "has a quote that does not end", "close it")
+            value += f"\n{following}"
+        _put(found, key.strip(), plain.encode())
     return checked(found)
 
 
@@ -87,14 +95,16 @@ def _put(found: dict[str, bytes], key: str, value: bytes) -> None:
     found[key] = value
 
 
-def _unquoted(value: str, line: int) -> str:
+def _unquoted(value: str, line: int) -> str | None:
+    """What a value stands for; None where its quote does not end yet."""
     quote = value[:1]
     if quote not in ("'", '"'):
-        return re.split(r"\s+#", value, maxsplit=1)[0]
-    pattern = r"'([^']*)'\s*(#.*)?" if quote == "'" else r'"((?:[^"\\]|\\.)*)"\s*(#.*)?'
-    match = re.fullmatch(pattern, value)
+        return re.split(r"\s+#", value, maxsplit=1)[0].rstrip()
+    match = re.match(r"'([^']*)'" if quote == "'" else r'"((?:[^"\\]|\\.)*)"', value, re.DOTALL)
     if match is None:
-        raise InvalidSpec("secret", f"line {line}", "has a quote that does not end", "close it on the same line")
+        return None
+    if not re.fullmatch(r"\s*(#.*)?", value[match.end() :]):
+        raise InvalidSpec("secret", f"line {line}", "goes on after its quote", "put all of it in quotes")
     if quote == "'":
         return match[1]
-    return re.sub(r"\\(.)", lambda escape: {"n": "\n", "t": "\t"}.get(escape[1], escape[1]), match[1])
+    return re.sub(r"\\(.)", lambda escape: {"n": "\n", "t": "\t"}.get(escape[1], escape[1]), match[1], flags=re.DOTALL)

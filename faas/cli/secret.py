@@ -101,6 +101,9 @@ def _given(values: tuple[str, ...], files: tuple[str, ...], env_file: str | None
 
     given = {**parsing.literals(values), **parsing.files(files)}
     if env_file is not None:
-        text = sys.stdin.read() if env_file == "-" else parsing.read(Path(env_file)).decode()
-        given |= parsing.parse(text)
+        content = sys.stdin.buffer.read() if env_file == "-" else parsing.read(Path(env_file))
+        try:
+            given |= parsing.parse(content.decode())
+        except UnicodeDecodeError as error:
+            raise Failure(f"{env_file} is no text in UTF-8: {error.reason}", "give it as --from-file") from None
     return given

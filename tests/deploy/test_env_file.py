@@ -47,13 +47,23 @@ def test_lines_of_an_env_file() -> None:
     }
 
 
+def test_lines_as_other_editors_end_them_and_values_of_several() -> None:
+    key = "-----BEGIN KEY-----\n\nabc=\n-----END KEY-----"
+    assert parse(f"\ufeffA=1\r\nKEY=\"{key}\" # mine\r\nB='x  \r\n y'\r\n") == {
+        "A": b"1",
+        "KEY": key.encode(),
+        "B": b"x  \n y",
+    }
+    assert parse("A=one\x0ctwo\u2028three") == {"A": "one\x0ctwo\u2028three".encode()}, "a line ends at a line feed"
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
         ("A", "line 1"),
         ("A=1\nA=2", "given twice"),
-        ("A='x", "line 1"),
-        ('A="x" y', "line 1"),
+        ("A='x\nB=1\n", "line 1' has a quote that does not end"),
+        ('A="x" y', "line 1' goes on after"),
         ("a b=1", "not a key"),
     ],
 )
