@@ -152,7 +152,7 @@ class _Push:
         """Push it."""
         digest, blobs = composed.image.manifest.digest, _blobs(composed)
         for blob in blobs:
-            if self.target.size_of(blob.digest) is not None:
+            if self.target.holds(blob):
                 self._tell(blob, "present", blob.size_bytes)
             else:
                 self._supply(blob, composed.made.get(blob.digest))
@@ -190,7 +190,7 @@ class _Push:
         self.target.put_manifest(manifest.content, manifest.media_type, tag)
 
     def _lost(self, blobs: Sequence[Descriptor]) -> list[Descriptor]:
-        return [blob for blob in blobs if self.target.size_of(blob.digest) is None]
+        return [blob for blob in blobs if not self.target.holds(blob)]
 
     def _supply(self, blob: Descriptor, source: Path | bytes | None) -> None:
         """Mount a blob, or copy it, or send it: `source` is there for one that is made here."""

@@ -196,14 +196,13 @@ def pick(content: bytes, platform: Platform | None, where: str) -> Descriptor:
     Raises BadImage, and WrongPlatform where there is none.
     """
     entries = list(_entries(content, where))
-    if platform is None:
-        if len(entries) == 1:
-            return entries[0][0]
-        platform = Platform()
+    if len(entries) == 1 and (platform is None or not entries[0][1]):  # its own configuration says what it is for
+        return entries[0][0]
+    platform = platform or Platform()
     for descriptor, entry in entries:
         if platform.admits(entry):
             return descriptor
-    there = sorted({f"{entry.get('os')!s:.40}/{entry.get('architecture')!s:.40}" for _, entry in entries})
+    there = sorted({f"{entry.get('os')!s:.40}/{entry.get('architecture')!s:.40}" for _, entry in entries if entry})
     raise WrongPlatform(f"{where} has nothing for {platform}", f"it has: {', '.join(there[:20]) or 'no image'}")
 
 
@@ -213,7 +212,7 @@ def _entries(content: bytes, where: str) -> Iterator[tuple[Descriptor, Mapping[s
         raise _bad(where, f"its manifests are no list of at most {_MAX_LAYERS}")
     for entry in manifests:
         descriptor = Descriptor.of(entry, where)
-        platform = entry.get("platform")
+        platform = entry.get("platform") or {}
         if descriptor.media_type in LAYER_OF and isinstance(platform, Mapping) and platform.get("os") != "unknown":
             yield descriptor, platform
 

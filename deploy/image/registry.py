@@ -124,20 +124,18 @@ class Repository:
             image.check_platform(platform, where)
         return image
 
-    def size_of(self, digest: str) -> int | None:
-        """The bytes of a blob, None where this repository has none of that digest."""
+    def holds(self, blob: Descriptor) -> bool:
+        """Whether this repository has a blob: all of it, where the registry says how large it is."""
         call = Call(
             method="HEAD",
-            url=self.url(f"blobs/{digest}"),
-            what=f"whether there is blob {digest}",
+            url=self.url(f"blobs/{blob.digest}"),
+            what=f"whether there is blob {blob.digest}",
             scopes=self.scopes,
             accepted=(404,),
         )
         response, _ = self.transport.ask(call)
-        if response.status_code == 404:
-            return None
-        length = response.headers.get("content-length", "")
-        return int(length) if length.isdecimal() else None
+        length = response.headers.get("content-length")
+        return response.status_code != 404 and length in (None, str(blob.size_bytes))
 
     def read(self, blob: Descriptor) -> Iterator[bytes]:
         """A blob's bytes, once. A connection that breaks is taken up where it broke.

@@ -20,10 +20,12 @@ from deploy.image.transport import NUM_ATTEMPTS, Call, retry_after_s
 
 PART_BYTES = 16 << 20
 
+_LEAST_PART_BYTES = 1 << 20
 _PIECE_BYTES = 256 << 10
 _RANGE = re.compile(r"(?:bytes=)?0-(\d+)")
 _NO_PARTS = (400, 405, 411, 501)
-_UNAVAILABLE = (408, 416, 429, 500, 502, 503, 504)  # the session may be well: ask it
+_TOO_LARGE, _WRONG_RANGE = 413, 416
+_UNAVAILABLE = (408, _WRONG_RANGE, 429, 500, 502, 503, 504)  # the session may be well: ask it
 
 
 @dataclass(frozen=True)
@@ -96,39 +98,51 @@ def upload(
 ) -> None:
     """Send a blob; `on_bytes` hears how many of its bytes are done.
 
+    Where the registry takes no parts of so many bytes, smaller ones are sent, and at last the whole in one piece.
+
     Raises:
         RegistryError: the registry does not take it.
         BadSource: its file is not what it was.
     """
-    in_parts, lost = blob.size_bytes > part_bytes, ""
-    for attempt in range(NUM_ATTEMPTS):
+    lost, attempt = "", 0
+    while attempt < NUM_ATTEMPTS:
         session = _Session(repository, blob, on_bytes)
+        least_bytes = session.begin()
         try:
-            least_bytes = session.begin()
-            if in_parts:
-                try:
-                    session.send_parts(max(part_bytes, least_bytes))
-                except NotAccepted as error:
-                    if error.status not in _NO_PARTS:
-                        raise
-                    in_parts = False  # some registries take a blob in one piece alone
-                    continue
+            if blob.size_bytes > part_bytes:
+                session.send_parts(max(part_bytes, least_bytes))
             session.finish()
             return
+        except _PartsRefused as error:
+            smaller = part_bytes // 4 if error.is_too_large else 0
+            part_bytes = smaller if smaller >= max(_LEAST_PART_BYTES, least_bytes) else blob.size_bytes
         except _SessionLost as error:
             lost = str(error)
             repository.transport.wait(attempt, error.retry_after_s)
+            attempt += 1
     raise Faulty(repository.where, f"it loses the upload of {blob.descriptor.digest} ({lost})", "try again later")
 
 
+class _PartsRefused(Exception):
+    """The registry takes no parts, or none that large, or what came of them is not the blob."""
+
+    def __init__(self, *, is_too_large: bool) -> None:
+        self.is_too_large = is_too_large
+        super().__init__(is_too_large)
+
+
 class _Session:
-    """One session: `begin`, perhaps `send_parts`, `finish`. Each but the first may raise _SessionLost."""
+    """One session: `begin`, perhaps `send_parts`, `finish`.
+
+    Each but the first may raise _SessionLost, and _PartsRefused where there are parts.
+    """
 
     def __init__(self, repository: Repository, blob: Blob, on_bytes: OnBytes) -> None:
         self._repository, self._blob, self._on_bytes = repository, blob, on_bytes
         self._transport = repository.transport
         self._location = ""
         self._done = 0
+        self._is_in_parts = False
 
     def begin(self) -> int:
         """Begin the session. Returns the least bytes that the registry takes as a part."""
@@ -142,12 +156,18 @@ class _Session:
 
     def send_parts(self, part_bytes: int) -> None:
         """Send all of the blob in parts of so many bytes."""
-        num_failures = 0
+        num_failures, self._is_in_parts = 0, True
         while self._done < self._blob.size_bytes:
             before = self._done
             try:
                 self._send_part(min(before + part_bytes, self._blob.size_bytes))
+            except NotAccepted as error:
+                if error.status in (*_NO_PARTS, _TOO_LARGE):
+                    raise _PartsRefused(is_too_large=error.status == _TOO_LARGE) from None
+                raise
             except (NoAnswer, Faulty) as error:
+                if error.status == _WRONG_RANGE and before == 0:  # its place cannot be wrong: so it is its size
+                    raise _PartsRefused(is_too_large=True) from None
                 if num_failures + 1 == NUM_ATTEMPTS:
                     raise
                 self._transport.wait(num_failures, error.retry_after_s)
@@ -170,9 +190,11 @@ class _Session:
             self._transport.ask(call)
         except NotAccepted:
             self._check_source()
+            if self._is_in_parts:
+                raise _PartsRefused(is_too_large=False) from None
             raise
         except (NoAnswer, NotInRegistry, Faulty) as error:
-            if self._repository.size_of(digest) != size:  # the answer may have been lost, and not the blob
+            if not self._repository.holds(self._blob.descriptor):  # the answer may have been lost, and not the blob
                 raise _SessionLost(str(error), error.retry_after_s) from None
 
     def _send_part(self, end: int) -> None:
@@ -196,7 +218,10 @@ class _Session:
                 retry_after_s=retry_after_s(response.headers.get("retry-after"), time.time()),
             )
         self._move(response, call)
-        self._done = _end_of(response, end)
+        said = _end_of(response, end)
+        # Some registries say of later parts what they said of the first, or count within a part; the digest of the
+        # whole tells in the end.
+        self._done = end if begin and said <= begin else said
 
     def _look(self, error: RegistryError) -> None:
         """Ask how far the session has come."""

@@ -120,6 +120,14 @@ def test_an_index_has_an_image_for_each_machine(media_type: str) -> None:
     assert pick(of_one_machine, None, "x").size_bytes == 10
 
 
+def test_the_only_image_of_an_index_need_not_say_what_it_is_for() -> None:
+    """Its configuration does, and is compared with what is asked for."""
+    attestation = descriptor(mediaType=OCI_MANIFEST, platform={"os": "unknown", "architecture": "unknown"})
+    content = json.dumps({"manifests": [attestation, descriptor(mediaType=OCI_MANIFEST, size=11)]}).encode()
+    for platform in (None, Platform(), Platform("linux", "arm64")):
+        assert pick(content, platform, "x").size_bytes == 11
+
+
 @pytest.mark.parametrize("manifests", [None, {}, [3], [{"mediaType": OCI_MANIFEST}]])
 def test_a_hostile_index_is_refused(manifests: Any) -> None:
     with pytest.raises(BadImage):

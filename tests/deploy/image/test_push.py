@@ -258,7 +258,7 @@ class Large:
         with Registries(connection(self.slept)) as registries:
             repository = registries.repository(Reference.parse(f"{self.proxy.host}/{self.name}"), push=True)
             uploads.upload(repository, self.blob, self.told.append, part_bytes)
-            assert repository.size_of(self.blob.descriptor.digest) == len(self.content)
+            assert repository.holds(self.blob.descriptor)
             assert b"".join(repository.read(self.blob.descriptor)) == self.content
 
     @property
