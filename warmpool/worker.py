@@ -5,6 +5,7 @@ Started by exec (`launch`), with the numbers of a socket and a lifeline as argum
 
 import atexit
 import contextlib
+import ctypes
 import importlib
 import io
 import operator
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 from warmpool import descriptors, fresh, lifeline, protocol, threads
 
 _STREAMS = {"stdout": 1, "stderr": 2}
+_libc = ctypes.CDLL(None)
 
 
 def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Collection[int]) -> None:
@@ -71,10 +73,16 @@ def leave(status: int) -> NoReturn:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+        flush_c()
     except BaseException:  # an exit callback failed, or nobody reads any more
         status = status or 1
     finally:
         os._exit(status & 0xFF)
+
+
+def flush_c() -> None:
+    """Write what the C library holds back, such as what native code has printed."""
+    _libc.fflush(None)
 
 
 def main() -> NoReturn:

@@ -219,6 +219,7 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    worker.flush_c()
 
 
 def _restore(remembered: Mapping[str, str | None]) -> None:

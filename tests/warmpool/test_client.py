@@ -86,6 +86,16 @@ async def test_both_streams_go_where_the_request_says(zygote, run):
         assert (out.read(), err.read()) == (b"hello\n", b"hello\n")
 
 
+async def test_what_native_code_has_printed_is_written_and_once(start):
+    zygote = await start("prints_from_c")
+    for words in (b"one", b"two"):
+        with tempfile.TemporaryFile() as out:
+            request = Request(entry="prints_from_c:say", payload=words, fds={"stdout": out.fileno()})
+            assert await (await zygote.fork(request)).wait() == 0
+            out.seek(0)
+            assert out.read() == words + b"\n"
+
+
 async def test_a_line_is_in_the_log_before_the_worker_dies(zygote):
     with tempfile.TemporaryFile() as out:
         request = Request(entry="entries:say_and_die", payload=b"last words", fds={"stdout": out.fileno()})
