@@ -20,7 +20,19 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from warmpool import descriptors, fresh, hazards, holes, hugepages, lifeline, protocol, selftest, threads, worker
+from warmpool import (
+    descriptors,
+    fresh,
+    generators,
+    hazards,
+    holes,
+    hugepages,
+    lifeline,
+    protocol,
+    selftest,
+    threads,
+    worker,
+)
 from warmpool.errors import ForkRefused, ProtocolError
 
 
@@ -45,7 +57,8 @@ class Zygote:
         started_at = time.monotonic()
         gc.disable()
         sys.path[:0] = message.sys_path
-        failed = self._import_all(protocol.from_memfd(fds[0]).decode().split())
+        with generators.noting_unseeded():
+            failed = self._import_all(protocol.from_memfd(fds[0]).decode().split())
         self._settle(message.remembered)
         hugepages.collapse_heap()  # before there is a worker, which would be left with the small pages for itself
         hazard = self._why_not_fork()
@@ -56,12 +69,10 @@ class Zygote:
         """Import what is missing and run the preload in this process, which was forked from a zygote, and say so."""
         started_at = time.monotonic()
         gc.disable()
-        failed = self._import_all(message.modules)
-        try:
-            worker.resolve(message.entry)(message.payload)
-        except BaseException as error:
-            traceback.print_exc()
-            self._unfit, self._tested = f"{message.entry} failed: {type(error).__name__}: {error}", True
+        with generators.noting_unseeded():
+            failed = self._import_all(message.modules)
+            self._unfit = _failure_of(message)
+        self._tested = self._unfit is not None
         self._settle(message.remembered)
         ready = protocol.Ready(failed=failed, hazard=self._why_not_fork(), import_s=time.monotonic() - started_at)
         protocol.send(self._sock, ready)
@@ -212,6 +223,16 @@ def inherit(payload: bytes, fds: dict[str, int]) -> int:
         zygote.inherit(protocol.INHERIT.decode(payload))
         zygote.serve()
     return 0
+
+
+def _failure_of(message: protocol.Inherit) -> str | None:
+    """Run the preload; return why it failed, if it did."""
+    try:
+        worker.resolve(message.entry)(message.payload)
+    except BaseException as error:
+        traceback.print_exc()
+        return f"{message.entry} failed: {type(error).__name__}: {error}"
+    return None
 
 
 def _flush() -> None:
