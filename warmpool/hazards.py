@@ -13,10 +13,25 @@ def before_fork() -> str | None:
 
 def after_imports(opened_by_imports: Collection[int]) -> str | None:
     """Return what the imports did that no later look at this process would show, or None."""
-    targets = [os.readlink(f"/proc/self/fd/{fd}") for fd in opened_by_imports]
-    if "/dev/nvidia-uvm" in targets:  # opened by the CUDA driver's start; asking NVML for a count does not
+    if "/dev/nvidia-uvm" in _targets(
+        opened_by_imports
+    ):  # opened by the CUDA driver's start; asking NVML for a count does not
         return "an import touched CUDA (it opened /dev/nvidia-uvm), and a CUDA context cannot be forked"
     return _queues()
+
+
+def after_preload(opened: Collection[int]) -> str | None:
+    """Return what a preload did that a worker could not go on with, though it can do it anew for itself, or None."""
+    if "anon_inode:[eventpoll]" in _targets(opened):
+        return (
+            "the code makes an event loop when it is loaded, and workers cannot go on with one that was forked: each "
+            "loads the code for itself; to make the loop when it is first used saves them that"
+        )
+    return None
+
+
+def _targets(fds: Collection[int]) -> list[str]:
+    return [os.readlink(f"/proc/self/fd/{fd}") for fd in fds]
 
 
 def _queues() -> str | None:

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
+MAX_DELAY_OF_HOT_S = 3600.0
+"""Of a hot zygote, without which there still are workers: what makes it fail seldom goes away by itself."""
 SOUND_AFTER_S = 1.0
 """A zygote that ends this long after it was ready did not fail to start."""
 MOST_SURPLUS = 0.25
 MOST_MISSING = 0.05
 
 
-def delay_s(num_failures: int) -> float:
-    """Return the wait after that many failures in a row: none after none, then doubling up to `MAX_DELAY_S`."""
+def delay_s(num_failures: int, most_s: float = MAX_DELAY_S) -> float:
+    """Return the wait after that many failures in a row: none after none, then doubling up to `most_s`."""
     if num_failures == 0:
         return 0.0
-    return min(MAX_DELAY_S, FIRST_DELAY_S * 2.0 ** min(num_failures - 1, 32))
+    return min(most_s, FIRST_DELAY_S * 2.0 ** min(num_failures - 1, 32))
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,15 @@ class Backoff:
     num_failures: int = 0
     retry_at: float = 0.0
 
-    def after(self, *, served: bool, now: float, not_before: float = 0.0) -> "Backoff":
+    def after(self, *, served: bool, now: float, not_before: float = 0.0, most_s: float = MAX_DELAY_S) -> "Backoff":
         """Return the state after a process has ended.
 
-        One that had `served` was sound and may be replaced at once, but not before the instant `not_before`.
+        One that had `served` was sound and may be replaced at once, but not before the instant `not_before`. After
+        others the wait doubles up to `most_s`.
         """
         if served:
             return Backoff(0, max(now, not_before))
-        return Backoff(self.num_failures + 1, now + delay_s(self.num_failures + 1))
+        return Backoff(self.num_failures + 1, now + delay_s(self.num_failures + 1, most_s))
 
     def wait_s(self, now: float) -> float:
         """Return how long from `now` no attempt is allowed."""

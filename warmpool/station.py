@@ -205,7 +205,8 @@ class Station:
     def _failed(self, reason: str, *, served: bool, not_before: float = 0.0) -> None:
         now = self._loop.time()
         self._last_failure = reason
-        self._backoff = self._backoff.after(served=served, now=now, not_before=not_before)
+        most_s = policy.MAX_DELAY_S if self.base is None else policy.MAX_DELAY_OF_HOT_S
+        self._backoff = self._backoff.after(served=served, now=now, not_before=not_before, most_s=most_s)
         wait_s = self._backoff.wait_s(now)
         _log.warning("%s; a new one is started in %.1f s", reason, wait_s)
         if self._backoff.num_failures == 0:

@@ -71,9 +71,10 @@ class Zygote:
         gc.disable()
         with generators.noting_unseeded():
             failed = self._import_all(message.modules)
-            self._unfit = _failure_of(message)
-        self._tested = self._unfit is not None
+            why = _failure_of(message)
         self._settle(message.remembered)
+        self._unfit = why or hazards.after_preload(self._opened_by_imports)
+        self._tested = self._unfit is not None
         ready = protocol.Ready(failed=failed, hazard=self._why_not_fork(), import_s=time.monotonic() - started_at)
         protocol.send(self._sock, ready)
 

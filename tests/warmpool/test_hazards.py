@@ -52,6 +52,16 @@ async def test_fk_01_state_that_touches_cuda_makes_no_hot_zygote_and_the_plain_o
 
 
 @pytest.mark.anyio
+async def test_code_that_makes_an_event_loop_when_it_is_loaded_is_each_workers_own(environment, run, caplog):
+    async with WarmPool() as pool:
+        wanted = environment("entries", "preloads", preload=Preload(entry="preloads:make_a_loop"))
+        assert (await pool.warm(wanted)).environment == wanted.base
+        assert "no hot zygote: the code makes an event loop when it is loaded" in caplog.text
+        done = await run(lambda request: pool.take(wanted, request), "entries:echo", b"x")
+        assert (done.output, done.worker.how) == (b"x", "fork")
+
+
+@pytest.mark.anyio
 async def test_a_pool_of_processes_that_an_import_has_made_is_each_workers_own(start, run):
     zygote = await start("entries", "makes_a_pool")
     done = await run(zygote.fork, "makes_a_pool:use", b"7")

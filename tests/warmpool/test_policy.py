@@ -1,6 +1,6 @@
 import pytest
 
-from warmpool.policy import FIRST_DELAY_S, MAX_DELAY_S, Backoff, delay_s, num_to_park
+from warmpool.policy import FIRST_DELAY_S, MAX_DELAY_OF_HOT_S, MAX_DELAY_S, Backoff, delay_s, num_to_park
 
 
 def test_delays_double_up_to_the_cap():
@@ -12,6 +12,9 @@ def test_delays_double_up_to_the_cap():
         8 * FIRST_DELAY_S,
     ]
     assert delay_s(50) == delay_s(10_000) == MAX_DELAY_S
+    assert delay_s(7, MAX_DELAY_OF_HOT_S) == 64 * FIRST_DELAY_S > MAX_DELAY_S
+    assert delay_s(10_000, MAX_DELAY_OF_HOT_S) == MAX_DELAY_OF_HOT_S
+    assert Backoff(6).after(served=False, now=0, most_s=MAX_DELAY_OF_HOT_S).wait_s(now=0) == 64 * FIRST_DELAY_S
 
 
 def test_a_zygote_that_served_is_replaced_at_once_and_one_that_did_not_later_and_later():

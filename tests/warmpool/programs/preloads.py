@@ -1,5 +1,6 @@
 """What hot zygotes preload in these tests, and workers that tell what they find."""
 
+import asyncio
 import json
 import os
 import threading
@@ -33,6 +34,10 @@ def tell(payload: bytes, fds: dict[str, int]) -> None:
 
 def take_memory(payload: bytes) -> None:
     HELD["much"] = bytearray(b"x") * int(payload)
+
+
+def make_a_loop(payload: bytes) -> None:
+    HELD["loop"] = asyncio.new_event_loop()
 
 
 def touch_cuda(payload: bytes) -> None:
