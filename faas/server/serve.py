@@ -17,7 +17,7 @@ from faas.server.app import build
 from faas.server.listener import Listener
 from faas.server.porter import Held
 from faas.server.watchdog import Watchdog
-from faas.signals import stop_signals
+from faas.signals import not_inherited, stop_signals
 
 if TYPE_CHECKING:
     from faas.server.admin import Admin
@@ -52,7 +52,8 @@ class Stop:
         for signum in signals:
             loop.add_signal_handler(signum, self.tell, signum)
         try:
-            yield
+            with not_inherited(signals):
+                yield
         finally:
             for signum in signals:
                 loop.remove_signal_handler(signum)

@@ -6,6 +6,7 @@ Its teardown writes `teardown` beside the file that receives the port.
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ from faas.runtime import Runtime
 from faas.server.serve import Server
 
 PORT_FILE = Path(sys.argv[1])
+FORK = multiprocessing.get_context("fork")
 
 
 @inference_function(name="program")
@@ -33,6 +35,19 @@ class Program:
     @endpoint("/block")
     def block(self) -> None:
         threading.Event().wait()
+
+    @endpoint("/child")
+    def child(self) -> int | None:
+        child = FORK.Process(target=threading.Event().wait)
+        child.start()
+        child.terminate()
+        child.join(10)
+        return child.exitcode
+
+    @endpoint("/pool")
+    def pool(self) -> list[int]:
+        with FORK.Pool(2) as pool:
+            return pool.map(abs, [-1, -2])
 
     @endpoint("/endless")
     async def endless(self) -> AsyncIterator[int]:

@@ -127,6 +127,20 @@ async def test_ht_07_a_second_signal_ends_at_once(tmp_path):
             await reader.read()
 
 
+@pytest.mark.parametrize(("path", "answer"), [("/child", b"-15"), ("/pool", b"[1,2]")])
+async def test_fk_04_processes_that_a_handler_forks_end_by_a_signal_and_the_server_does_not(tmp_path, path, answer):
+    async with instance(tmp_path) as served:
+        reader, writer = await served.connect()
+        for _ in range(5):
+            writer.write(post(path, "{}"))
+            assert (await head_and_body(reader))[1] == answer
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in (await head_and_body(reader))[0]
+        writer.close()
+        served.process.send_signal(signal.SIGTERM)
+        assert await served.ended(20) == 0
+
+
 async def test_a_handler_that_blocks_for_ever_does_not_hold_the_exit(tmp_path, monkeypatch):
     async with instance(tmp_path, grace_s=0.2) as served:
         reader, writer = await served.connect()
