@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import http
-from typing import Final
+from typing import Any, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
@@ -46,8 +46,10 @@ class Protocol(HttpToolsProtocol):
     _reads_on = False
     """Whether the parser is being told of a head that has been read already."""
 
+    _begun: Any = None
+    """The scope of a head that is not complete."""
     _num_head_bytes = 0
-    """How much has come of a head that is not complete."""
+    """How much has come of it since the piece in which it began, of which most may have been something else."""
 
     _waits_since: float | None = None
     """Since when the client has been waited for, on the loop's clock; None while it is not."""
@@ -83,11 +85,7 @@ class Protocol(HttpToolsProtocol):
                 return
         scope, cycle = self.scope, self.cycle
         if scope is not None and "method" not in scope:
-            self._num_head_bytes += len(data)
-            if self._num_head_bytes > MOST_HEAD_BYTES:
-                self._refuse(_TOO_LARGE)
-            else:
-                self._wait()
+            self._take_head(scope, len(data))
         elif cycle is None or cycle.more_body:
             self._wait()
 
@@ -97,7 +95,6 @@ class Protocol(HttpToolsProtocol):
             self.scope["method"] = "POST"  # that of a head which is complete
             return
         super().on_headers_complete()
-        self._num_head_bytes = 0
         self.cycle.__class__ = Cycle  # uvicorn makes its own, and the work on it begins in the next turn of the loop
 
     def on_response_complete(self) -> None:
@@ -133,16 +130,39 @@ class Protocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _refuse(self, answer: bytes) -> None:
-        """End the connection so that its client reads why. Who waits for more of a request hears that it is gone."""
-        cycle = self.cycle
-        self.transport.write(answer)
-        if cycle is None or cycle.response_complete:
-            self.transport.write_eof()
+    def _take_head(self, scope: Any, num_bytes: int) -> None:
+        """Let a head come on that has begun, within its bounds."""
+        if scope is not self._begun:
+            self._begun, self._num_head_bytes = scope, 0
         else:
+            self._num_head_bytes += num_bytes
+        if self._num_head_bytes > MOST_HEAD_BYTES:
+            self._refuse(_TOO_LARGE)
+        else:
+            self._wait()
+
+    def _refuse(self, answer: bytes) -> None:
+        """End the connection so that its client reads why; the requests before are answered first.
+
+        Who waits for more of the request that is refused hears that it is gone.
+        """
+        cycle, waiting = self.cycle, self.pipeline
+        is_over = cycle is None or cycle.response_complete
+        is_under_way = not is_over and cycle.more_body  # the last one is the one that is refused
+        if is_under_way:
             cycle.disconnected = True
             cycle.message_event.set()
-        self.transport.set_protocol(_Deaf(self, self.loop.call_later(LINGER_S, self.transport.close)))
+            if waiting:
+                waiting.popleft()
+                is_under_way = False
+            else:
+                is_over = True
+        deaf = _Deaf(self, answer, says_end=not is_under_way)
+        self.transport.set_protocol(deaf)
+        if is_over:
+            deaf.end()
+        else:
+            waiting.appendleft((cast(Any, deaf), self.app))
 
     def _read_on(self) -> None:
         """Have what follows a head that has an offer in it read as what follows any head, by a new parser."""
@@ -159,13 +179,40 @@ class Protocol(HttpToolsProtocol):
 
 
 class _Deaf(asyncio.Protocol):
-    """Drops what a client still sends that was refused; in place of `before`, which is told of the end."""
+    """A connection of which nothing more can be understood: its client is told so, and what it still sends is dropped.
 
-    def __init__(self, before: Protocol, end: asyncio.TimerHandle) -> None:
+    It is in the place of `before`, which is told of the end. As uvicorn's cycles do it stands in line behind the
+    requests that came before, and then tells.
+    """
+
+    def __init__(self, before: Protocol, answer: bytes, *, says_end: bool) -> None:
         self._before = before
-        self._end = end
+        self._answer = answer
+        self._says_end = says_end
+        self._closing: asyncio.TimerHandle | None = None
+
+    async def run_asgi(self, _app: Any) -> None:
+        """It is its turn."""
+        self.end()
+
+    def end(self) -> None:
+        """Tell the client, and close a while later."""
+        transport = self._before.transport
+        transport.write(self._answer)
+        if self._says_end:
+            transport.write_eof()
+        self._closing = self._before.loop.call_later(LINGER_S, transport.close)
+
+    def pause_writing(self) -> None:
+        """The client does not keep up with what is sent to it."""
+        self._before.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client keeps up again."""
+        self._before.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
-        self._end.cancel()
+        if self._closing is not None:
+            self._closing.cancel()
         self._before.connection_lost(exc)

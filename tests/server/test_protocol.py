@@ -121,6 +121,51 @@ async def test_what_is_no_http_is_refused_readably(serving, sent):
         assert await served.value("faas_inflight") == 0
 
 
+GARBAGE = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b"
+
+
+@pytest.mark.parametrize("num_before", [1, 3])
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (GARBAGE, 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 600_000, 431),
+    ],
+)
+async def test_requests_before_what_is_no_http_are_answered_first(serving, num_before, sent, status):
+    @inference_function(name="slow")
+    async def slow(number: int) -> int:
+        await asyncio.sleep(0.05)
+        return number
+
+    async with serving(slow) as served, connected(served) as line:
+        line.writer.write(b"".join(POST % (1, b"%d" % number) for number in range(num_before)) + sent)
+        for number in range(num_before):
+            assert await line.answer() == (200, b"%d" % number)
+        assert (await line.answer())[0] == status
+        assert await ends(line) == b""
+        assert await served.value("faas_inflight") == 0
+
+
+async def test_what_follows_the_last_request_of_a_connection_is_ignored(serving):
+    async with serving(echo) as served, connected(served) as line:
+        line.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\n7" + GARBAGE)
+        assert await line.answer() == (200, b"7")
+        assert await ends(line) == b""
+
+
+async def test_a_head_that_begins_in_the_last_piece_of_a_large_body_is_not_taken_for_large(serving):
+    body = b'"' + b"a" * 300_000 + b'"'
+    async with serving(echo) as served, connected(served) as line:
+        for _ in range(3):
+            line.writer.write(POST % (len(body), body) + POST[:20])
+            assert await line.answer() == (200, body)
+            line.writer.write(POST[20:] % (1, b"7"))
+            assert await line.answer() == (200, b"7")
+
+
 async def test_a_body_behind_an_offer_keeps_to_the_limit(serving):
     too_long = b"%d" % (33 * 1024 * 1024)
     async with serving(echo) as served, connected(served) as line:
