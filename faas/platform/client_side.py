@@ -20,6 +20,10 @@ class ClientSide(Protocol):
     is_reading: bool
     must_close: bool  # whether the connection ends after this answer, whatever the request asked for
 
+    @property
+    def num_buffered_bytes(self) -> int:
+        """How much of what was sent waits for the client to read."""
+
     def send(self, data: bytes) -> None:
         """Send to the client."""
 

@@ -36,7 +36,6 @@ class Line:
         self._began_s.pop(call, None)
 
     def _look(self) -> None:
-        self._timer = None
         while self._began_s:
             call, began_s = next(iter(self._began_s.items()))
             left_s = began_s + self._most_s - self._loop.time()
@@ -44,7 +43,8 @@ class Line:
                 self._timer = self._loop.call_later(left_s, self._look)
                 return
             del self._began_s[call]
-            call.overdue()
+            call.overdue()  # which may begin again
+        self._timer = None
 
 
 class Deadlines(dict[float, Line]):

@@ -20,6 +20,8 @@ from faas.server.problem import Problem
 _MAX_HELD_BODY_BYTES = 64 * 1024  # of a request that has no instance yet; more stays with its client
 _MAX_REPLAY_BYTES = 64 * 1024  # kept to be sent again: an instance that left bytes unread has called no handler yet
 _MAX_TRIES = 3
+_LOOK_AGAIN_S = 0.5
+_MAX_LOOKS = 3
 _EXHAUSTED = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -37,6 +39,7 @@ class Exchange:
         "_is_over",
         "_line",
         "_may_replay",
+        "_num_looks",
         "_path",
         "_reader",
         "_seeking",
@@ -51,6 +54,7 @@ class Exchange:
     )
 
     _capacity: Capacity  # set when it starts, unless it concerns no function
+    _num_looks: int  # set when the instance's time is up
 
     def __init__(self, front: ClientSide, head: RequestHead, body: bytes, is_complete: bool) -> None:
         self.head = head
@@ -262,14 +266,33 @@ class Exchange:
         self._front.flow()
 
     def overdue(self) -> None:
-        """The instance should have answered long ago, and be it with an error: it is deaf."""
-        capacity, endpoint = self._capacity, self._endpoint
-        if endpoint is not None:
-            capacity.unreachable(endpoint)
+        """The instance should have answered long ago, if only with an error: it is deaf, unless the client is slow."""
+        if self.has_answered and self._is_slowly_read():
+            return
+        back, endpoint = self._back, self._endpoint
+        why = "the instance did not answer within the function's time"
+        if not self.is_complete and back is not None and not back.is_congested:
+            why = "the rest of the request did not arrive within the function's time"
+        elif endpoint is not None:
+            self._capacity.unreachable(endpoint)
         if self.has_answered:
             self._broken("")
         else:
-            self._fail(Problem.of(DeadlineExceeded("the instance did not answer within the function's time")))
+            self._fail(Problem.of(DeadlineExceeded(why)))
+
+    def _is_slowly_read(self) -> bool:
+        """Whether there is more of the answer than the client reads; that is looked at again.
+
+        A client may have read all just now. So only if there is nothing for it time and again it is not the slow one.
+        """
+        if self._line is None:
+            return False
+        self._num_looks = 0 if self._front.num_buffered_bytes else getattr(self, "_num_looks", 0) + 1
+        if self._num_looks == _MAX_LOOKS:
+            return False
+        self._line = self._front.deadlines[_LOOK_AGAIN_S]
+        self._line.begin(self)
+        return True
 
     # Its end.
 

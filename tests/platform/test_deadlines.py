@@ -120,3 +120,25 @@ def test_a_call_that_ends_another_as_it_is_told_does_no_harm() -> None:
     line.begin(other)
     loop.advance(200)
     assert (ending.overdue_at_s, other.overdue_at_s) == ([110.0], [])
+
+
+def test_a_call_that_begins_again_as_it_is_told_keeps_to_one_timer() -> None:
+    loop, deadlines = made()
+    line = deadlines[10]
+
+    class Again(Call):
+        def overdue(self) -> None:
+            super().overdue()
+            if len(self.overdue_at_s) < 3:
+                line.begin(self)
+
+    again, other = Again(loop), Call(loop)
+    line.begin(again)
+    loop.advance(101)
+    line.begin(other)
+    for now_s in range(102, 130):
+        loop.advance(now_s)
+        assert len(loop.timers) == 1
+    loop.advance(200)
+    assert (again.overdue_at_s, other.overdue_at_s) == ([110.0, 120.0, 130.0], [111.0])
+    assert not loop.timers

@@ -48,6 +48,49 @@ async def test_a_stream_without_end_is_cut_when_its_time_is_up(tmp_path: Path) -
         await until(lambda: instance.num_connections == 0)
 
 
+async def test_a_client_that_reads_slowly_costs_an_instance_nothing(tmp_path: Path) -> None:
+    body = b"x" * 40_000_000  # more than the kernel holds
+
+    async def large(call: Call) -> None:
+        await call.body()
+        await call.reply(body)
+
+    async with StubInstance(tmp_path, large) as instance, platform(instance, call_s=CALL_S) as running:
+        client = await running.client()
+        await client.post()
+        await client.head()
+        num_read = 0
+        while num_read < len(body):
+            num_read += len(await client.reader.read(2_000_000))
+            await asyncio.sleep(CALL_S / 4)
+        assert running.capacity.endpoints == (instance.endpoint,)
+        assert running.capacity.counts.failed == 0
+        assert (await (await running.client()).call()).status == 200
+
+
+async def test_a_client_that_sends_slowly_is_told_and_costs_an_instance_nothing(tmp_path: Path) -> None:
+    async with StubInstance(tmp_path) as instance, platform(instance, call_s=CALL_S) as running:
+        client = await running.client()
+        await client.send(b"POST /f/echo/ HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nand")
+        answer = await client.answer()
+        assert (answer.status, answer.headers[b"connection"]) == (504, b"close")
+        assert "the rest of the request" in answer.json()["detail"]
+        assert running.capacity.endpoints == (instance.endpoint,)
+        assert (await (await running.client()).call()).status == 200
+
+
+async def test_an_instance_that_reads_nothing_of_a_request_is_deaf(tmp_path: Path) -> None:
+    async def never(call: Call) -> None:
+        call.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        await asyncio.Event().wait()
+
+    async with StubInstance(tmp_path, never) as instance, platform(instance, call_s=CALL_S) as running:
+        client = await running.client()
+        await client.send(b"POST /f/echo/ HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n" + b"x" * 3_000_000)
+        assert (await client.answer()).status == 504
+        assert running.capacity.is_at_zero
+
+
 async def test_a_tunnel_has_all_the_time(tmp_path: Path) -> None:
     async def upgrade(call: Call) -> None:
         await call.send(b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
