@@ -27,6 +27,8 @@ from warmpool.pool import WarmPool
 from warmpool.protocol import Request
 
 BACKLOG = 1024
+MAX_EVENT_BYTES = 2**26
+"""Of what an instance tells at once: the names of thousands of modules, or an error that quotes all it was given."""
 KILL_AFTER_S = 2.0
 """How long an instance may take beyond its grace period before it is killed."""
 
@@ -128,7 +130,7 @@ class Launcher:
 
     async def _listen(self, made: Instance, control: socket.socket, changed: OnChange) -> None:
         """Read the instance's events until it closes its end of the socket, at its exit at the latest."""
-        reader, made.control = await asyncio.open_connection(sock=control)
+        reader, made.control = await asyncio.open_connection(sock=control, limit=MAX_EVENT_BYTES)
         for message in made.unsaid:
             made.control.write(message)
         if made.state is State.DRAINING:  # stopped before there was a process

@@ -3,15 +3,22 @@
 import asyncio
 import errno
 import os
+import socket
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from faas.instance_messages import Failed, Imported
 from faas.platform.instances import State
 from faas.platform.launcher import Launcher
 from faas.platform.logs import LogFile
 from faas.preparation import Origin, Preparation
 from tests.platform.test_loop import description
 from warmpool.errors import WorkerStartError
+
+NO_PROCESS = 2**22 + 1
+"""Beyond any that Linux gives."""
 
 
 class Pool:
@@ -28,15 +35,49 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
-async def launched(folder, error):
+class Telling:
+    """A warm pool whose worker tells the platform something, and ends."""
+
+    def __init__(self, *events):
+        self.events = events
+
+    async def take(self, environment, request):
+        async def wait():
+            return 0
+
+        with socket.socket(fileno=os.dup(request.fds["control"])) as control:
+            told = b"".join(msgspec.json.encode(event) + b"\n" for event in self.events)
+            self.telling = asyncio.ensure_future(asyncio.to_thread(_send, control.dup(), told))
+        return SimpleNamespace(pid=NO_PROCESS, how="fork", status=0, wait=wait)
+
+
+def _send(control, told):
+    with control:
+        control.sendall(told)
+
+
+async def launched_from(pool, folder):
     origin = Origin(python="3", sources={}, distributions={})
     preparation = Preparation(description=description(), origin=origin, siblings=("f",), imports=())
-    launcher = Launcher(Pool(error), folder, platform_socket=folder / "platform")
+    launcher = Launcher(pool, folder, platform_socket=folder / "platform")
     changes = []
     made = launcher.launch(preparation, LogFile(folder, "f"), lambda made: changes.append(made.state))
     await made.ended.wait()
+    return made, changes
+
+
+async def launched(folder, error):
+    made, changes = await launched_from(Pool(error), folder)
     assert changes == [State.STOPPED]
     return made
+
+
+async def test_what_an_instance_tells_may_be_long(tmp_path):
+    late = [f"package.module_{number}" for number in range(20_000)]
+    pool = Telling(Failed("a" * 500_000), Imported(late))
+    made, _ = await launched_from(pool, tmp_path)
+    await pool.telling
+    assert (made.failure, made.imported, made.status) == ("a" * 500_000, late, 0)
 
 
 @pytest.mark.parametrize(
