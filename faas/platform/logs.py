@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -15,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 16 * 2**20
 MAX_LINE_BYTES = 64 * 2**10
+_MUCH_BYTES = 16 * 2**10
+_REST = 4
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -93,25 +96,49 @@ def _line(encoded: bytes) -> Line | None:
 
 
 class _OutputPipe(asyncio.Protocol):
-    """The reading end of an instance's standard output and error, cut into lines."""
+    """The reading end of an instance's standard output and error, cut into lines.
+
+    Of a line that is written again and again from its beginning, as progress bars are, the last is what is written. An
+    instance that prints much has to wait: the platform spends a fifth of its time with it at most.
+    """
 
     def __init__(self, log: LogFile, instance: str) -> None:
         self._log = log
         self._instance = instance
         self._rest = b""
+        self._loop = asyncio.get_running_loop()
+        self._pipe: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The pipe is open."""
+        self._pipe = cast(asyncio.ReadTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Write each whole line; a longer one than `MAX_LINE_BYTES` is cut."""
+        begun_s = self._loop.time()
         *whole, rest = (self._rest + data).split(b"\n")
-        *long, self._rest = _cut(rest)
-        lines = [piece for line in whole for piece in _cut(line)] + long
+        *long, self._rest = _cut(_last_of(rest))
+        lines = [piece for line in whole for piece in _cut(_last_of(line).rstrip(b"\r"))] + long
         if lines:
             self._log.write(self._instance, *(line.decode("utf-8", "replace") for line in lines))
+        if len(data) >= _MUCH_BYTES and self._pipe is not None:
+            self._pipe.pause_reading()
+            self._loop.call_later(_REST * (self._loop.time() - begun_s), self._read_on)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Write what came after the last line's end."""
+        self._pipe = None
         if self._rest:
-            self._log.write(self._instance, self._rest.decode("utf-8", "replace"))
+            self._log.write(self._instance, _last_of(self._rest).decode("utf-8", "replace"))
+
+    def _read_on(self) -> None:
+        if self._pipe is not None and not self._pipe.is_closing():
+            self._pipe.resume_reading()
+
+
+def _last_of(line: bytes) -> bytes:
+    """Return what follows the last return to the beginning of a line, unless that is the first half of its end."""
+    return line[line.rstrip(b"\r").rfind(b"\r") + 1 :]
 
 
 def _cut(line: bytes) -> list[bytes]:

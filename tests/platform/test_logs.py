@@ -55,6 +55,50 @@ def test_what_a_process_prints_is_cut_into_lines(tmp_path):
     assert (one, two, len(long), rest, last) == ("one", "two", logs.MAX_LINE_BYTES, "x" * 10, "last \ufffd")
 
 
+def printed(tmp_path, *parts):
+    """Return what is logged of a process that prints `parts` and ends."""
+
+    async def story():
+        file = LogFile(tmp_path, "f")
+        transport, writer = await capture(file, "f-1")
+        for part in parts:
+            await asyncio.to_thread(os.write, writer, part)
+            await asyncio.sleep(0.01)
+        os.close(writer)
+        while not transport.is_closing():
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0)
+        return texts(file, 100_000)
+
+    return asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_of_a_progress_bar_its_last_state_is_a_line(tmp_path):
+    bar = [b"\r%d%%" % percent for percent in range(0, 101, 10)]
+    assert printed(tmp_path, b"begin\r\n", *bar, b"\nend\r", b"\n\r\r7") == ["begin", "100%", "end", "7"]
+
+
+def test_much_output_is_all_there_and_leaves_time_for_others(tmp_path):
+    lines = [f"{number:099}" for number in range(20_000)]
+
+    async def story():
+        file = LogFile(tmp_path, "f")
+        transport, writer = await capture(file, "f-1")
+        printing = asyncio.ensure_future(asyncio.to_thread(_print, writer, lines))
+        await printing
+        while not transport.is_closing():
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0)
+        return texts(file, 100_000)
+
+    assert asyncio.run(asyncio.wait_for(story(), 60)) == lines
+
+
+def _print(writer, lines):
+    with os.fdopen(writer, "w") as output:
+        output.writelines(f"{line}\n" for line in lines)
+
+
 def test_a_full_disk_loses_lines_and_says_so_once(tmp_path, caplog):
     log = LogFile(tmp_path, "f")
     log.write("i", "before")
