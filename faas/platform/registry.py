@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -112,7 +113,7 @@ class Registry:
         name, slash, rest = path[len(PREFIX) :].partition(b"/")
         hosted = self._by_bytes.get(name)
         if hosted is None:
-            name, _, of_path = name.replace(b"%40", b"@").partition(b"@")
+            name, _, of_path = unquote_to_bytes(name).partition(b"@")
             tag = of_path or tag
             hosted = self._by_bytes.get(name)
         if hosted is None:

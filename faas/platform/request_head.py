@@ -28,7 +28,7 @@ _HOST = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
 _TAGS = (b"x-faas-tag", b"knative-serving-tag")
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _STATED_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_MAX_DIGITS = 15
+_MILLISECONDS = re.compile(rb"[0-9]{1,15}(?:\.[0-9]{0,15})?")
 _DECLINED_UPGRADES = (b"h2c", b"http/", b"tls/")  # an instance speaks HTTP/1.1, and a tunnel would hide requests
 
 
@@ -164,8 +164,8 @@ def _without(raw: bytes, lowered: bytes, start: int, *, only_read: bool, names: 
 
 
 def _read_timeout(head: RequestHead, value: bytes) -> None:
-    if not value.isdigit() or len(value) > _MAX_DIGITS or int(value) == 0:
-        raise WireError(400, f"X-Request-Timeout-Ms is {value.decode('latin-1')!r}: give whole milliseconds above 0")
+    if not _MILLISECONDS.fullmatch(value) or float(value) == 0:
+        raise WireError(400, f"X-Request-Timeout-Ms is {value.decode('latin-1')!r}: give milliseconds above 0")
     head.timeout_ms = float(value)
 
 

@@ -64,6 +64,7 @@ def test_unknown_functions_name_the_nearest_and_those_there_are():
     assert isinstance(answer, LocalAnswer)
     assert answer.status == 404
     assert "did you mean 'embed'" in answer.problem.detail
+    assert made.route(b"localhost", b"/f/%zz%/", b"POST").status == 404
     other = made.route(b"localhost", b"/predict", b"POST")
     assert other.status == 404
     assert "/f/echo/, /f/embed/" in other.problem.detail
@@ -92,6 +93,8 @@ def test_ht_09_the_platforms_own_probes(path, before, after, method):
     [
         (b"localhost", b"/f/embed@next/predict", b""),
         (b"localhost", b"/f/embed%40next/predict", b""),
+        (b"localhost", b"/f/%65mbe%64@next/predict", b""),
+        (b"localhost", b"/f/%45mbed/predict", b"next"),
         (b"localhost", b"/f/Embed@next/predict", b""),
         (b"localhost", b"/f/embed/predict", b"next"),
         (b"localhost", b"/f/embed@next/predict", b"other"),

@@ -132,6 +132,8 @@ def test_what_is_left_of_the_clients_timeout_goes_on() -> None:
     assert sent(head)[b"x-request-timeout-ms"] == b"500"
     assert sent(head, Held(200, is_cold=True))[b"x-request-timeout-ms"] == b"300"
     assert sent(head, Held(600, is_cold=True))[b"x-request-timeout-ms"] == b"1"
+    (head,) = read(with_headers(b"X-Request-Timeout-Ms: 249.99999999997")).heads
+    assert sent(head)[b"x-request-timeout-ms"] == b"249"
 
 
 def test_the_same_head_again_is_the_same_request() -> None:
@@ -299,6 +301,9 @@ def test_whether_a_head_is_arriving() -> None:
         (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501),
         (with_headers(b"X-Request-Timeout-Ms: soon"), 400),
         (with_headers(b"X-Request-Timeout-Ms: 0"), 400),
+        (with_headers(b"X-Request-Timeout-Ms: 0.0"), 400),
+        (with_headers(b"X-Request-Timeout-Ms: -1"), 400),
+        (with_headers(b"X-Request-Timeout-Ms: inf"), 400),
         (with_headers(b"X-Request-Timeout-Ms: " + b"9" * 5000), 400),
         (with_headers(b"Content-Length: " + b"9" * 5000), 400),
         (with_headers(b"X-Request-Timeout-Ms: 1", b"X-Request-Timeout-Ms: 2"), 400),
