@@ -29,9 +29,11 @@ class Learning:
         if not late or self.is_over:
             return
         new = old.importing(tuple(late))
-        self._zygotes.replace(old, new, lambda: self._learned(loop, new))
+        self._zygotes.replace(old, new, lambda: self._learned(loop, old, new))
 
-    def _learned(self, loop: ScalingLoop, new: Preparation) -> None:
+    def _learned(self, loop: ScalingLoop, old: Preparation, new: Preparation) -> None:
+        if loop.preparation is not old:  # another instance has told of something else: the next one tells of this again
+            return
         loop.adopt(new)
         try:
             self._remember(new)

@@ -54,7 +54,7 @@ class Zygotes:
         self._keep(self._release(preparation))
 
     def replace(self, old: Preparation, new: Preparation, then: Callable[[], None]) -> None:
-        """Start the zygote of `new`, call `then`, and let the one of `old` go."""
+        """Start the zygote of `new`, call `then`, and let the one of `old` go, or that of `new` if it is not used."""
         self._keep(self._replace(old, new, then))
 
     def close(self) -> None:
@@ -63,9 +63,14 @@ class Zygotes:
             change.cancel()
 
     async def _replace(self, old: Preparation, new: Preparation, then: Callable[[], None]) -> None:
-        await self.warm(new)
-        then()
-        await self._release(old)
+        try:
+            await self.warm(new)
+        except WarmpoolError as error:
+            self._progress(f"{new.name}: the zygote with all that its calls import cannot be started: {error}")
+        else:
+            then()
+            await self._release(old)
+        await self._release(new)
 
     async def _release(self, preparation: Preparation) -> None:
         environment = forking.environment(preparation)
