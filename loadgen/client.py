@@ -1,17 +1,21 @@
 """One request over HTTP, timed: keep-alive connections, no redirects, no cookies, bodies as they come."""
 
+import errno
 import math
 from collections.abc import Iterable
 from time import monotonic
 from types import TracebackType
 
 import aiohttp
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict
 from yarl import URL
 
+from loadgen.events import MEDIA_TYPE, EventReader
 from loadgen.sample import Outcome, Sample
 from loadgen.workload import Workload
 
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM)
+_HELD_BYTES = 1 << 20  # of an answer that is read at once
 _LARGEST_BATCH = 1_000_000  # a header that says more is not believed
 
 
@@ -48,11 +52,17 @@ class Client:
         """
         sent_at = monotonic()
         planned_at = sent_at if planned_at is None else planned_at
+        events: EventReader | None = None
         try:
             async with self._session.request(
                 self._method, self._url, data=body, headers=self._headers, allow_redirects=False
             ) as response:
-                content = await response.read()
+                if response.headers.get("Content-Type", "").lower().startswith(MEDIA_TYPE):
+                    events = EventReader()
+                if events is None and (response.content_length or math.inf) <= _HELD_BYTES:
+                    num_bytes = len(await response.read())
+                else:
+                    num_bytes = await _read(response.content, events)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             return Sample(
                 planned_at=planned_at,
@@ -61,24 +71,30 @@ class Client:
                 outcome=_outcome_of_failure(error),
                 error=str(error) or type(error).__name__,
             )
-        return _answered(response.status, response.headers, len(content), (planned_at, sent_at, monotonic()))
+        headers, outcome = response.headers, Outcome.of_status(response.status)
+        return Sample(
+            planned_at=planned_at,
+            sent_at=sent_at,
+            done_at=monotonic(),
+            outcome=outcome if events is None or outcome is not Outcome.OK else events.outcome,
+            status=response.status,
+            cold={"0": False, "1": True}.get(headers.get("X-Cold-Start", "")),
+            batch_size=_batch_size(headers.get("X-Batch-Size", "")),
+            phases_ms=server_timing(headers.getall("Server-Timing", ())),
+            num_bytes=num_bytes,
+            timing=None if events is None else events.timing(),
+            error=None if events is None else events.error,
+        )
 
 
-def _answered(
-    status: int, headers: CIMultiDictProxy[str], num_bytes: int, instants: tuple[float, float, float]
-) -> Sample:
-    planned_at, sent_at, done_at = instants
-    return Sample(
-        planned_at=planned_at,
-        sent_at=sent_at,
-        done_at=done_at,
-        outcome=Outcome.of_status(status),
-        status=status,
-        cold={"0": False, "1": True}.get(headers.get("X-Cold-Start", "")),
-        batch_size=_batch_size(headers.get("X-Batch-Size", "")),
-        phases_ms=server_timing(headers.getall("Server-Timing", ())),
-        num_bytes=num_bytes,
-    )
+async def _read(content: aiohttp.StreamReader, events: EventReader | None) -> int:
+    """Read an answer as it comes, and hold none of it; return its length in bytes."""
+    num_bytes = 0
+    async for piece in content.iter_any():
+        if events is not None:
+            events.feed(piece, monotonic())
+        num_bytes += len(piece)
+    return num_bytes
 
 
 def _batch_size(text: str) -> int | None:
@@ -91,6 +107,8 @@ def _batch_size(text: str) -> int | None:
 def _outcome_of_failure(error: Exception) -> Outcome:
     if isinstance(error, TimeoutError):
         return Outcome.TIMEOUT
+    if getattr(error, "errno", None) in _EXHAUSTED:  # aiohttp's have that of their cause
+        return Outcome.UNSENT
     return Outcome.CONNECT_ERROR if isinstance(error, aiohttp.ClientConnectorError) else Outcome.BROKEN
 
 

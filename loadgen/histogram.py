@@ -7,12 +7,16 @@ from hdrh.histogram import HdrHistogram
 
 _HIGHEST_US = 3_600_000_000  # one hour; what is longer is counted there, and its maximum kept as it was
 _SIGNIFICANT_DIGITS = 3
-_PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+_PERMILLES = (500, 900, 950, 990, 999)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The distribution of `num` durations, in milliseconds, within 0.1 % (mean and maximum exact)."""
+    """The distribution of `num` durations, in milliseconds, within 0.1 % (mean and maximum exact).
+
+    A percentile is the least duration that at least so many of them do not exceed (nearest rank): of fewer than 100
+    the 99th is the maximum.
+    """
 
     num: int
     mean_ms: float
@@ -62,9 +66,11 @@ class Histogram:
         """Return the distribution, or None when nothing was recorded."""
         if not self.num:
             return None
-        values_us = self._counts.get_percentile_to_value_dict(list(_PERCENTILES))
-        # hdrh names the highest value of a bucket, which may lie above the largest there was.
-        p50, p90, p95, p99, p99_9 = (min(values_us[percentile] / 1e3, self._max_s * 1e3) for percentile in _PERCENTILES)
+        # hdrh rounds to the nearest duration, and would leave out the one slow answer of 60: so it is asked for ranks.
+        ranks = [100 * -(-self.num * permille // 1000) / self.num for permille in _PERMILLES]
+        values_us = self._counts.get_percentile_to_value_dict(ranks)
+        # It names the highest value of a bucket, which may lie above the largest there was.
+        p50, p90, p95, p99, p99_9 = (min(values_us[rank] / 1e3, self._max_s * 1e3) for rank in ranks)
         return Summary(self.num, self._sum_s / self.num * 1e3, p50, p90, p95, p99, p99_9, self._max_s * 1e3)
 
     def encode(self) -> Encoded:

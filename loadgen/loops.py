@@ -30,7 +30,8 @@ async def drive(plan: Plan, rank: int, start_at: float, stop: asyncio.Event) -> 
             await _until_stopped(_open_loop(plan.load, part), stop)
         else:
             await _until_stopped(_closed_loop(plan.load, part), stop)
-        recorder.record_process(elapsed_s=monotonic() - start_at, cpu_s=thread_time() - cpu_before_s)
+        elapsed_s, cpu_s = monotonic() - start_at, thread_time() - cpu_before_s
+        recorder.record_process(elapsed_s, cpu_s, warmup_s=plan.warmup_s)
     return recorder
 
 
@@ -41,6 +42,11 @@ class _Part:
     start_at: float
     client: Client
     recorder: Recorder
+
+    @property
+    def counts_from(self) -> float:
+        """The instant at which the warm-up is over: what was due before is not recorded."""
+        return self.start_at + self.plan.warmup_s
 
     def share_of(self, total: int) -> int:
         return share_of(total, self.rank, self.plan.num_processes)
@@ -64,11 +70,13 @@ async def _open_loop(load: OpenLoop, part: _Part) -> None:
     free = None if cap is None else asyncio.Semaphore(part.share_of(cap))
 
     async def send(body: bytes | None, planned_at: float) -> None:
-        recorder.record(await part.client.send(body, planned_at))
+        sample = await part.client.send(body, planned_at)
+        if planned_at >= counts_from:
+            recorder.record(sample)
         if free is not None:
             free.release()
 
-    requests = planned_share(part.plan, load, part.rank)
+    requests, counts_from = planned_share(part.plan, load, part.rank), part.counts_from
     num_due = 0
     try:
         # A request that waits for the cap stays in the plan, so that a backlog takes no memory.
@@ -77,19 +85,20 @@ async def _open_loop(load: OpenLoop, part: _Part) -> None:
                 for planned_s, body in requests:
                     planned_at = part.start_at + planned_s
                     await pacer.until(planned_at)
-                    num_due += 1
+                    num_due += planned_at >= counts_from
                     if free is not None:
                         await free.acquire()
                     in_flight.create_task(send(body, planned_at))
     finally:
         stopped_s = monotonic() - part.start_at
-        num_due += sum(1 for _ in takewhile(lambda request: request[0] <= stopped_s, requests))
+        missed = takewhile(lambda request: request[0] <= stopped_s, requests)
+        num_due += sum(part.start_at + planned_s >= counts_from for planned_s, _ in missed)
         recorder.record_unfinished(num_due - recorder.num_recorded)
 
 
 async def _closed_loop(load: ClosedLoop, part: _Part) -> None:
-    plan, recorder = part.plan, part.recorder
-    ends_at = math.inf if plan.duration_s is None else part.start_at + plan.duration_s
+    plan, recorder, counts_from = part.plan, part.recorder, part.counts_from
+    ends_at = math.inf if plan.duration_s is None else counts_from + plan.duration_s
     # Callers share what is left to send: a quick one takes more turns.
     turns = repeat(None) if plan.num_requests is None else repeat(None, part.share_of(plan.num_requests))
     bodies = islice(plan.workload.take_turns(plan.seed), part.rank, None, plan.num_processes)
@@ -97,11 +106,14 @@ async def _closed_loop(load: ClosedLoop, part: _Part) -> None:
 
     async def call() -> None:
         nonlocal num_sent
-        for _ in turns:
-            if monotonic() >= ends_at:
+        while (now := monotonic()) < ends_at:
+            if now < counts_from:
+                await part.client.send(next(bodies))
+            elif next(turns, 0) is None:
+                num_sent += 1
+                recorder.record(await part.client.send(next(bodies)))
+            else:
                 return
-            num_sent += 1
-            recorder.record(await part.client.send(next(bodies)))
             if load.think_s:
                 await asyncio.sleep(min(load.think_s, max(ends_at - monotonic(), 0.0)))
 

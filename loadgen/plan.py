@@ -92,6 +92,7 @@ class Plan:
     workload: Workload
     duration_s: float | None = None
     num_requests: int | None = None
+    warmup_s: float = 0.0
     num_processes: int = 1
     timeout_s: float = 60.0
     slo_ms: float | None = None
@@ -100,6 +101,7 @@ class Plan:
     def __post_init__(self) -> None:
         self._check_length()
         require_positive("timeout_s", self.timeout_s, "seconds")
+        require_not_negative("warmup_s", self.warmup_s, "seconds")
         if self.slo_ms is not None:
             require_positive("slo_ms", self.slo_ms, "milliseconds")
         require_whole("seed", self.seed, least=0)
@@ -130,10 +132,21 @@ class Plan:
 
 def planned_share(plan: Plan, load: OpenLoop, rank: int) -> Iterator[tuple[float, bytes | None]]:
     """Yield the (seconds from the start, body) of every k-th request of a run, those that process `rank` of k sends."""
-    duration_s = math.inf if plan.duration_s is None else plan.duration_s
-    instants = takewhile(lambda instant: instant < duration_s, load.planned(plan.seed))
-    requests = zip(instants, plan.workload.take_turns(plan.seed), strict=False)
-    return islice(islice(requests, plan.num_requests), rank, None, plan.num_processes)
+    ends_s = math.inf if plan.duration_s is None else plan.warmup_s + plan.duration_s
+    instants = takewhile(lambda instant: instant < ends_s, load.planned(plan.seed))
+    requests = zip(_limited(instants, plan), plan.workload.take_turns(plan.seed), strict=False)
+    return islice(requests, rank, None, plan.num_processes)
+
+
+def _limited(instants_s: Iterator[float], plan: Plan) -> Iterator[float]:
+    """Yield the instants of the warm-up, and of those after it as many as the plan has requests."""
+    num_left = math.inf if plan.num_requests is None else plan.num_requests
+    for instant_s in instants_s:
+        if instant_s >= plan.warmup_s:
+            num_left -= 1
+        if num_left < 0:
+            return
+        yield instant_s
 
 
 def share_of(total: int, rank: int, num_processes: int) -> int:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from loadgen.histogram import Encoded, Histogram
-from loadgen.sample import Outcome, Sample
+from loadgen.sample import Outcome, Sample, Timing
 
 _MAX_ERRORS = 20  # different messages that are kept; the rest are counted together
 _MAX_PHASES = 32
@@ -23,6 +23,9 @@ class Counts(msgspec.Struct):
     num_late: int = 0
     num_unfinished: int = 0
     num_bytes: int = 0
+    num_streams: int = 0
+    num_empty_streams: int = 0
+    num_tokens: int = 0
     statuses: dict[int, int] = {}
     batch_sizes: dict[int, int] = {}
     errors: dict[str, int] = {}
@@ -41,6 +44,8 @@ class _Timed(msgspec.Struct):
 class _Message(msgspec.Struct):
     counts: Counts
     lateness: Encoded
+    ttft: Encoded
+    tpot: Encoded
     timed: list[_Timed]
     phases: dict[str, Encoded]
 
@@ -49,12 +54,14 @@ class Recorder:
     """Counts samples as they come.
 
     Latency runs from the instant a request was due, service time from when it was sent, lateness from due to sent;
-    latency and service time are kept apart by outcome and by cold (True), warm (False) and unsaid (None).
+    latency and service time are kept apart by outcome and by cold (True), warm (False) and unsaid (None). Of streams
+    that ended well, `ttft` (time to first token) runs from due to the first content, `tpot` (time per output token) is
+    `Timing.per_token_s`.
     """
 
     def __init__(self, slo_ms: float | None = None, late_after_ms: float | None = None) -> None:
         self.counts = Counts()
-        self.lateness = Histogram()
+        self.lateness, self.ttft, self.tpot = Histogram(), Histogram(), Histogram()
         self.latency: dict[Key, Histogram] = {}
         self.service: dict[Key, Histogram] = {}
         self.phases: dict[str, Histogram] = {}
@@ -87,20 +94,36 @@ class Recorder:
         for name, duration_ms in sample.phases_ms:
             if (phase := self._phase(name)) is not None:
                 phase.record(duration_ms / 1e3)
+        if sample.timing is not None and sample.outcome is Outcome.OK:
+            self._record_stream(sample.timing, sample.planned_at)
+
+    def _record_stream(self, timing: Timing, planned_at: float) -> None:
+        self.counts.num_streams += 1
+        self.counts.num_tokens += timing.num_tokens
+        if timing.first_at is None:
+            self.counts.num_empty_streams += 1
+        else:
+            self.ttft.record(timing.first_at - planned_at)
+        if timing.per_token_s is not None:
+            self.tpot.record(timing.per_token_s)
 
     def record_unfinished(self, num: int) -> None:
         """Count requests that were due or in flight when the run was stopped."""
         self.counts.num_unfinished += num
 
-    def record_process(self, elapsed_s: float, cpu_s: float) -> None:
-        """Note how long this process ran, from the common start to its last answer, and the CPU time it took."""
-        self.counts.elapsed_s, self.counts.cpu_s = max(elapsed_s, 0.0), cpu_s
+    def record_process(self, elapsed_s: float, cpu_s: float, warmup_s: float = 0.0) -> None:
+        """Note how long this process ran, from the common start to its last answer, and the CPU time it took.
+
+        What `warmup_s` of it were the warm-up is no part of the time over which rates are.
+        """
+        self.counts.elapsed_s, self.counts.cpu_s = max(elapsed_s - warmup_s, 0.0), cpu_s
         self.counts.busiest = cpu_s / elapsed_s if elapsed_s > 0 else 0.0
 
     def merge(self, other: "Recorder") -> None:
         """Add what another process recorded in the same run."""
         self._merge_counts(other.counts)
-        self.lateness.merge(other.lateness)
+        for own, more in ((self.lateness, other.lateness), (self.ttft, other.ttft), (self.tpot, other.tpot)):
+            own.merge(more)
         for mine, theirs in ((self.latency, other.latency), (self.service, other.service)):
             for key, histogram in theirs.items():
                 mine.setdefault(key, Histogram()).merge(histogram)
@@ -114,6 +137,9 @@ class Recorder:
         mine.num_late += theirs.num_late
         mine.num_unfinished += theirs.num_unfinished
         mine.num_bytes += theirs.num_bytes
+        mine.num_streams += theirs.num_streams
+        mine.num_empty_streams += theirs.num_empty_streams
+        mine.num_tokens += theirs.num_tokens
         for status, num in theirs.statuses.items():
             _add(mine.statuses, status, num)
         for size, num in theirs.batch_sizes.items():
@@ -140,7 +166,8 @@ class Recorder:
             for (outcome, cold), histogram in self.latency.items()
         ]
         phases = {name: histogram.encode() for name, histogram in self.phases.items()}
-        return msgspec.json.encode(_Message(self.counts, self.lateness.encode(), timed, phases))
+        lateness, ttft, tpot = (histogram.encode() for histogram in (self.lateness, self.ttft, self.tpot))
+        return msgspec.json.encode(_Message(self.counts, lateness, ttft, tpot, timed, phases))
 
     @classmethod
     def decode(cls, record: bytes) -> "Recorder":
@@ -149,6 +176,7 @@ class Recorder:
         recorder = cls()
         recorder.counts = message.counts
         recorder.lateness = Histogram.decode(message.lateness)
+        recorder.ttft, recorder.tpot = Histogram.decode(message.ttft), Histogram.decode(message.tpot)
         for timed in message.timed:
             recorder.latency[timed.outcome, timed.cold] = Histogram.decode(timed.latency)
             recorder.service[timed.outcome, timed.cold] = Histogram.decode(timed.service)

@@ -20,8 +20,9 @@ def render(report: Report) -> Group:
 
 def _headline(report: Report) -> Iterator[str]:
     asked = "" if report.target_per_s is None else f", {report.target_per_s:g}/s asked"
+    warm_up = f" after {report.warmup_s:g} s of warm-up" if report.warmup_s else ""
     stopped = ", stopped early" if report.stopped_early else ""
-    yield f"{report.mode} loop{asked}, {report.elapsed_s:.1f} s{stopped}"
+    yield f"{report.mode} loop{asked}, {report.elapsed_s:.1f} s{warm_up}{stopped}"
     yield f"{report.num_offered} offered, {report.num_completed} completed, {report.completed_per_s:.1f}/s"
     yield ", ".join(f"{outcome} {num}" for outcome, num in report.outcomes.items() if num) or "nothing was sent"
 
@@ -33,6 +34,8 @@ def _figures(report: Report) -> Iterator[str]:
         yield f"{report.num_cold} cold starts, {report.cold_fraction:.2%} of all offered"
     if report.mean_batch_size is not None:
         yield f"mean batch size {report.mean_batch_size:.1f}"
+    if report.num_tokens:
+        yield f"{report.num_tokens} tokens, {report.tokens_per_s:.1f}/s"
     if report.late_fraction:
         yield f"{report.late_fraction:.2%} sent late"
 
@@ -41,6 +44,8 @@ def _distributions(report: Report) -> Table:
     rows: list[tuple[str, Summary | None]] = [
         ("latency, from due", report.latency),
         ("service, from sent", report.service),
+        ("to first token", report.ttft),
+        ("per output token", report.tpot),
         ("latency, cold", report.cold_latency),
         ("latency, warm", report.warm_latency),
         *((f"latency, {name}", summary) for name, summary in report.latency_by_outcome.items() if name != "ok"),

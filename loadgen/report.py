@@ -16,7 +16,8 @@ _BUSY_SHARE = 0.9  # of one core: beyond it the client's own queue is part of wh
 class Report:
     """One run.
 
-    `elapsed_s` runs from the start to the last answer, and rates are over it; `target_per_s` is the rate asked for.
+    `elapsed_s` runs from the start, or the end of the warm-up, to the last answer, and rates are over it;
+    `target_per_s` is the rate asked for.
     `num_offered` are the requests that were due (in a closed loop: sent), `num_completed` those with a whole answer of
     any status; `outcomes` has every class, also those that did not occur.
 
@@ -28,12 +29,16 @@ class Report:
     `slo_attainment` is the share of all offered requests that ended "ok" within `slo_ms` of when they were due;
     `cold_fraction` the share that said X-Cold-Start: 1, None where no answer said either. `mean_batch_size` is that of
     the server's batches, not of the requests: n answers that say batch size b are n/b batches.
+    Of answers of server-sent events that ended "ok", `ttft` is the time to the first token, from due to the first chunk
+    with content, `tpot` the time per output token after that chunk, and `num_tokens` what the server counted in its
+    `usage`, over all; an answer in which an event says that it failed did not end "ok".
     `client_cpu_s` adds up over the load processes. Shares are 0 to 1; summaries are None where nothing was recorded.
     """
 
     mode: str
     seed: int
     num_processes: int
+    warmup_s: float
     elapsed_s: float
     num_offered: int
     num_completed: int
@@ -54,6 +59,11 @@ class Report:
     slo_attainment: float | None
     mean_batch_size: float | None
     phases: dict[str, Summary]
+    num_streams: int
+    ttft: Summary | None
+    tpot: Summary | None
+    num_tokens: int
+    tokens_per_s: float
     lateness: Summary | None
     num_late: int
     late_fraction: float
@@ -82,6 +92,7 @@ def summarize(plan: Plan, recorder: Recorder, *, stopped_early: bool = False) ->
         mode="open" if is_open else "closed",
         seed=plan.seed,
         num_processes=plan.num_processes,
+        warmup_s=plan.warmup_s,
         elapsed_s=counts.elapsed_s,
         num_offered=num_offered,
         num_completed=num_completed,
@@ -102,6 +113,11 @@ def summarize(plan: Plan, recorder: Recorder, *, stopped_early: bool = False) ->
         slo_attainment=None if plan.slo_ms is None else _share(counts.num_within_slo, num_offered),
         mean_batch_size=_mean_batch_size(counts.batch_sizes),
         phases={name: summary for name, phase in recorder.phases.items() if (summary := phase.summary())},
+        num_streams=counts.num_streams,
+        ttft=recorder.ttft.summary(),
+        tpot=recorder.tpot.summary(),
+        num_tokens=counts.num_tokens,
+        tokens_per_s=_share(counts.num_tokens, counts.elapsed_s),
         lateness=recorder.lateness.summary() if is_open else None,
         num_late=counts.num_late,
         late_fraction=_share(counts.num_late, num_sent),
@@ -150,4 +166,11 @@ def _warnings(plan: Plan, recorder: Recorder, num_sent: int) -> tuple[str, ...]:
         warnings.append(
             f"a load process used {counts.busiest:.0%} of a core and may add to the latency itself; use more processes"
         )
+    if num_unsent := _merged(recorder.latency, outcome=Outcome.UNSENT).num:
+        warnings.append(
+            f"{num_unsent} of {num_sent} requests were not sent, since this machine had no descriptor or port left for "
+            "them: raise its limit (ulimit -n), lower the rate, or use more processes"
+        )
+    if counts.num_empty_streams:
+        warnings.append(f"{counts.num_empty_streams} of {counts.num_streams} streams ended well and had no content")
     return tuple(warnings)

@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
-import resource
 import sys
 
 import uvloop
 
+from loadgen import descriptors
 from loadgen.loops import drive
 from loadgen.plan import decode
 from loadgen.processes import READY
@@ -16,7 +16,7 @@ _LONGEST_LINE_BYTES = 1 << 30  # the plan holds every body of the workload
 
 async def main(rank: int) -> None:
     """Read the plan and, once all are ready, the start; send the requests, and write the record."""
-    _allow_connections()
+    descriptors.allow_most()
     reader = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     plan = decode(await reader.readline())
@@ -29,12 +29,6 @@ async def main(rank: int) -> None:
     closing = asyncio.create_task(reader.read())  # ends when the other side closes, or is gone
     closing.add_done_callback(lambda _: stop.set())
     _write((await drive(plan, rank, float(start_at), stop)).encode())
-
-
-def _allow_connections() -> None:
-    # One descriptor for each request in flight: as many as the system lets this process have.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _write(message: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -14,7 +14,7 @@ import rich.console
 
 from faas.cli import body, listing, progress
 from faas.cli.failure import Failure
-from loadgen import ClosedLoop, OpenLoop, Report, Workload, run, stop_on_interrupt
+from loadgen import ClosedLoop, OpenLoop, Report, Workload, descriptors, run, stop_on_interrupt
 from loadgen.arrivals import Arrivals
 from loadgen.render import render
 
@@ -50,6 +50,12 @@ def _duration(unit: str) -> Callable[[str], float]:
     "--duration", type=_duration("s"), default="10s", show_default=True, metavar="TIME", help="For how long to send."
 )
 @click.option(
+    "--warmup",
+    type=_duration("s"),
+    metavar="TIME",
+    help="Send the same load before, for this time, and leave it out of the report.",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(min=1),
     help="Callers that each wait for an answer and call again; with --rate, the most that are in flight.",
@@ -68,16 +74,29 @@ def _duration(unit: str) -> Callable[[str], float]:
     metavar="TIME",
     help="For how long to wait for one.",
 )
+@click.option(
+    "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header, too; may be repeated."
+)
+@click.option("--stream", is_flag=True, help="Ask for server-sent events: the report says when the first came.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same load.")
 @listing.option
-def command(url: str, data: str | None, file: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    url: str,
+    data: str | None,
+    file: str | None,
+    headers: tuple[str, ...],
+    stream: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Put load on URL and print latencies, outcomes and rates.
 
     With --rate the load is open: latency counts from when a request was due, also while the server stalls. Without, it
     is --concurrency callers (1) in a closed loop. Without --data or --file the requests are GET; the lines of
     --data @PATH.jsonl take turns.
     """
-    workload = _workload(url, data, file)
+    named = dict(map(_header, headers)) | ({"Accept": "text/event-stream"} if stream else {})
+    workload = _workload(url, data, file, named)
     report = asyncio.run(_bench(workload, **options))
     if as_json:
         listing.write_json(report.to_dict())
@@ -88,13 +107,22 @@ def command(url: str, data: str | None, file: str | None, as_json: bool, **optio
         raise Failure(f"no request was answered well: {seen}", f"curl -i {url} shows one answer")
 
 
-def _workload(url: str, data: str | None, file: str | None) -> Workload:
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.BadParameter(f"{text!r} is no header: write 'NAME: VALUE'", param_hint="--header")
+    return name.strip(), value.strip()
+
+
+def _workload(url: str, data: str | None, file: str | None, headers: Mapping[str, str]) -> Workload:
     if data is not None and data.startswith("@") and data.endswith(".jsonl"):
-        return Workload.from_jsonl(url, Path(data[1:]))
+        return Workload.from_jsonl(url, Path(data[1:]), headers=headers)
     given = body.read(data, file)
     if given is None:
-        return Workload(url=url, method="GET")
-    return Workload(url=url, headers={"Content-Type": given.media_type}, bodies=(given.content,))
+        return Workload(url=url, method="GET", headers=headers)
+    states_type = any(name.lower() == "content-type" for name in headers)
+    stated = {} if states_type else {"Content-Type": given.media_type}
+    return Workload(url=url, headers={**stated, **headers}, bodies=(given.content,))
 
 
 async def _bench(
@@ -103,6 +131,7 @@ async def _bench(
     rate: float | None,
     arrivals: Arrivals,
     duration: float,
+    warmup: float | None,
     concurrency: int | None,
     slo: float | None,
     processes: int,
@@ -114,11 +143,13 @@ async def _bench(
         load = ClosedLoop(num_callers=concurrency or 1)
     else:
         load = OpenLoop(rate_per_s=rate, arrivals=arrivals, max_concurrency=concurrency)
-    with stop_on_interrupt() as stop, progress.of_time(f"load on {workload.url}", duration):
+    descriptors.allow_most()
+    with stop_on_interrupt() as stop, progress.of_time(f"load on {workload.url}", duration + (warmup or 0.0)):
         return await run(
             load,
             workload,
             duration_s=duration,
+            warmup_s=warmup or 0.0,
             processes=processes,
             timeout_s=timeout,
             slo_ms=None if slo is None else slo * 1e3,

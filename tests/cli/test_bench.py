@@ -58,6 +58,23 @@ def test_a_files_bytes_are_sent_as_they_are(faas: Faas) -> None:
     assert served.seen[0].headers["content-type"] == "application/octet-stream"
 
 
+def test_headers_are_sent_and_a_stream_is_asked_for_and_timed(faas: Faas) -> None:
+    async def words(seen: Seen) -> Response:
+        return Response(b'data: "to"\n\ndata: "be"\n\n', media_type="text/event-stream")
+
+    with serving(words) as served:
+        outcome = faas(
+            *("bench", served.url, "-d", "{}", "--duration", "200ms", "--warmup", "100ms", "--stream", "--json"),
+            *("-H", "Authorization: Bearer a:b", "--header", "content-type:application/x+json"),
+        )
+    assert outcome.code == 0, outcome.err
+    report = json.loads(outcome.out)
+    assert 0 < report["num_streams"] == report["outcomes"]["ok"] == report["ttft"]["num"] < len(served.seen)
+    headers = served.seen[0].headers
+    assert (headers["authorization"], headers["accept"]) == ("Bearer a:b", "text/event-stream")
+    assert headers["content-type"] == "application/x+json"
+
+
 def test_a_run_in_which_nothing_went_well_has_failed(faas: Faas) -> None:
     with serving(answer) as served:
         outcome = faas("bench", f"{served.url}/bad", "--rate", "20", "--arrivals", "constant", "--duration", "100ms")
@@ -78,6 +95,7 @@ def test_a_run_in_which_nothing_went_well_has_failed(faas: Faas) -> None:
         (("http://h/", "--slo", "0"), "'0' is no duration"),
         (("http://h/", "--arrivals", "regular"), "'regular'"),
         (("http://h/", "--concurrency", "0"), "--concurrency"),
+        (("http://h/", "-H", "Accept"), "'Accept' is no header: write 'NAME: VALUE'"),
         (("http://h/", "-d", "@absent.json"), "absent.json cannot be read"),
         (("http://h/", "--rate", "1", "--concurrency", "1", "--processes", "2"), "processes"),
     ],

@@ -1,5 +1,6 @@
 import asyncio
 import socket
+import tracemalloc
 
 import pytest
 from aiohttp import web
@@ -102,6 +103,31 @@ def test_what_the_server_says_of_its_work_is_read() -> None:
     sample = asyncio.run(send_to(answer))
     assert (sample.cold, sample.batch_size, sample.num_bytes) == (True, 16, 5)
     assert sample.phases_ms == (("queue", 1.5), ("exec", 20.0))
+
+
+@pytest.mark.parametrize("has_length", [True, False])
+def test_a_large_answer_is_read_and_not_held(has_length: bool) -> None:
+    async def large(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        if has_length:
+            response.content_length = 50_000_000
+        await response.prepare(request)
+        for _ in range(50):
+            await response.write(b"x" * 1_000_000)
+        return response
+
+    async def exchange() -> tuple[Sample, int]:
+        async with serving(large) as url:
+            await send(url)
+            tracemalloc.start()
+            try:
+                return await send(url), tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+    sample, most_bytes = asyncio.run(exchange())
+    assert (sample.outcome, sample.num_bytes) == (Outcome.OK, 50_000_000)
+    assert most_bytes < 20_000_000
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "many", "²", "99999999", ""])

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -129,6 +130,41 @@ def test_a_closed_loop_sends_its_number_with_its_callers() -> None:
     assert server.bodies == {"0": 10, "1": 10, "2": 10, "3": 10}
     assert report.latency == report.service
     assert report.lateness is None
+
+
+class SlowAtFirst:
+    """Needs a while for all that is sent in the first quarter of a second."""
+
+    def __init__(self) -> None:
+        self._first_at: float | None = None
+        self.num_seen = 0
+
+    async def __call__(self, _: web.Request) -> web.Response:
+        now = time.monotonic()
+        self._first_at = self._first_at or now
+        self.num_seen += 1
+        if now - self._first_at < 0.25:
+            await asyncio.sleep(0.6)
+        return web.Response()
+
+
+@pytest.mark.parametrize("settings", [{"duration_s": 0.25}, {"num_requests": 25}, {"num_requests": 25, "processes": 2}])
+def test_what_is_due_in_the_warm_up_is_sent_and_not_recorded(settings: dict[str, Any]) -> None:
+    server = SlowAtFirst()
+    report = run_on(server, STEADY, warmup_s=0.5, **settings)
+    assert server.num_seen == 75
+    assert (report.num_offered, report.outcomes["ok"], report.warmup_s) == (25, 25, 0.5)
+    assert report.latency is not None
+    assert report.latency.max_ms < 600
+    assert 0.2 <= report.elapsed_s < 20
+
+
+def test_the_calls_of_a_warm_up_are_none_of_a_closed_loops_number() -> None:
+    server = SlowAtFirst()
+    report = run_on(server, ClosedLoop(num_callers=4), warmup_s=0.3, num_requests=12)
+    assert (report.num_offered, report.outcomes["ok"], server.num_seen) == (12, 12, 16)
+    assert report.latency is not None
+    assert report.latency.max_ms < 600
 
 
 def test_a_closed_loop_ends_with_its_duration_however_long_its_callers_think() -> None:
@@ -264,3 +300,29 @@ def test_a_fault_of_the_client_is_raised_not_reported(load: OpenLoop | ClosedLoo
 def test_a_bad_setting_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(SettingError, match="duration_s is -1"):
         run_on(ok, STEADY, duration_s=-1)
+
+
+def test_requests_for_which_no_descriptor_is_left_are_no_fault_of_the_server() -> None:
+    many = (
+        "import asyncio, resource, sys\n"
+        "from loadgen import ClosedLoop, Workload, run\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n"
+        "report = asyncio.run(run(ClosedLoop(num_callers=80), Workload(url=sys.argv[1]), num_requests=80))\n"
+        "print(report.outcomes['ok'] > 0, report.outcomes['unsent'] > 0, report.outcomes['connect_error'])\n"
+        "print(*report.warnings)\n"
+    )
+
+    async def slow(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.5)
+        return web.Response()
+
+    async def measure() -> str:
+        async with serving(slow) as url:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", many, url, stdout=asyncio.subprocess.PIPE
+            )
+            return (await child.communicate())[0].decode()
+
+    outcomes, warnings = asyncio.run(measure()).splitlines()
+    assert outcomes == "True True 0"
+    assert "ulimit -n" in warnings

@@ -167,6 +167,20 @@ def test_a_percentile_never_exceeds_the_maximum() -> None:
     assert summary.p50_ms == summary.p99_9_ms == summary.max_ms == pytest.approx(1234.5678)
 
 
+@pytest.mark.parametrize(
+    ("num", "ranks"),
+    [(1, (1, 1, 1, 1, 1)), (2, (1, 2, 2, 2, 2)), (60, (30, 54, 57, 60, 60)), (160, (80, 144, 152, 159, 160))],
+)
+def test_percentiles_of_few_leave_out_no_slow_one(num: int, ranks: tuple[int, ...]) -> None:
+    histogram = Histogram()
+    for index in range(1, num + 1):
+        histogram.record(index / 1e3)
+    summary = histogram.summary()
+    assert summary is not None
+    found = (summary.p50_ms, summary.p90_ms, summary.p95_ms, summary.p99_ms, summary.p99_9_ms)
+    assert found == pytest.approx(ranks, rel=1e-3)
+
+
 def test_durations_outside_the_range_are_kept_at_its_ends() -> None:
     histogram = Histogram()
     for duration_s in (-1e-9, 0.0, 7200.0):
