@@ -19,6 +19,8 @@ from faas.errors import HandlerError, MalformedBody, SchemaMismatch
 
 BEFORE: Final = b" \t\r\n" + codecs.BOM_UTF8
 """The bytes that may stand before a value."""
+_INNER: Final = "\0"
+"""What stands between a message and a place within the value that it is about."""
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -84,15 +86,22 @@ def _decode_hook(kind: Any, value: Any) -> Any:
         try:
             return kind.model_validate(value)
         except ValueError as error:
-            raise ValueError(_one_line(error)) from None
+            raise ValueError(f"{_one_line(error)}{_INNER}{_inner_path(error)}") from None
     raise NotImplementedError(f"no rule turns JSON into {hints.type_title(kind)}")
 
 
 def _one_line(error: Exception) -> str:
     details = getattr(error, "errors", None)
     if callable(details):
-        return "; ".join(f"{'.'.join(str(x) for x in d['loc'])}: {d['msg']}" for d in details())
+        return "; ".join(": ".join(filter(None, (".".join(map(str, d["loc"])), d["msg"]))) for d in details())
     return str(error)
+
+
+def _inner_path(error: Exception) -> str:
+    """Return where in a model the first thing is that does not fit."""
+    details = getattr(error, "errors", None)
+    where = details()[0]["loc"] if callable(details) else ()
+    return "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in where)
 
 
 def schema_hook(kind: Any) -> dict[str, Any]:
@@ -108,7 +117,8 @@ def schema_hook(kind: Any) -> dict[str, Any]:
 def mismatch(error: msgspec.ValidationError) -> SchemaMismatch:
     """Return the error of ours that says what `error` says, with the path of the field."""
     text, _, path = str(error).partition(" - at `")
-    path = path.rstrip("`").replace("[...]", "[]") or "$"
+    text, _, inner = text.partition(_INNER)
+    path = (path.rstrip("`").replace("[...]", "[]") or "$") + inner
     for marker in ("missing required field `", "contains unknown field `"):
         if marker in text:
             path = f"{path}.{text.rpartition(marker)[2].rstrip('`')}"

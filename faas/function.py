@@ -13,7 +13,18 @@ from faas import cacheable, names, variants
 from faas.doors import BoundEndpoint, Doors
 from faas.errors import SettingError
 from faas.schema import Signature
-from faas.spec import Batching, Calls, FunctionSpec, Resources, Scaling, Snapshot, check_methods, refuse_unknown
+from faas.spec import (
+    Batching,
+    Cache,
+    Calls,
+    FunctionSpec,
+    Resources,
+    Scaling,
+    Selection,
+    Snapshot,
+    check_methods,
+    refuse_unknown,
+)
 from faas.variants import PREDICT, Variant
 
 if TYPE_CHECKING:
@@ -25,6 +36,7 @@ RESERVED_PATHS: Final = (
 )
 
 _SETTINGS: Final = [f.name for f in FunctionSpec.__dataclass_fields__.values()]
+_POLICIES: Final[tuple[Any, ...]] = (Resources, Batching, Scaling, Calls, Cache, Selection)
 _MARK: Final = "__faas_endpoint__"
 _HOOKS: Final = ("setup", "teardown", "after_thaw")
 
@@ -133,7 +145,7 @@ class Function(Doors):
         Raises:
             SettingError: as the decorator does.
         """
-        refuse_unknown("with_options", settings, _SETTINGS)
+        _refuse_unknown("with_options", settings)
         merged = {name: getattr(self.spec, name) for name in _SETTINGS} | settings
         return make(self.user, merged)
 
@@ -177,11 +189,21 @@ def inference_function(user: Any = None, /, **settings: Any) -> Any:
     Raises:
         SettingError: a setting is unknown, out of range or contradicts another; an annotation does not suit.
     """
-    refuse_unknown("inference_function", settings, _SETTINGS)
+    _refuse_unknown("inference_function", settings)
     scope = sys._getframe(1).f_locals
     if user is None:
         return lambda decorated: make(decorated, settings, scope)
     return make(user, settings, scope)
+
+
+def _refuse_unknown(what: str, settings: Mapping[str, Any]) -> None:
+    """Raise SettingError for a setting that there is not; tell where it is one of a policy's."""
+    for key in settings:
+        home = next((kind for kind in _POLICIES if key in kind.__dataclass_fields__), None)
+        if key not in _SETTINGS and home is not None:
+            where = f"{home.__name__.lower()}={home.__name__}({key}=...)"
+            raise SettingError(f"{what} has no setting {key!r} of its own; write {where}")
+    refuse_unknown(what, settings, _SETTINGS)
 
 
 def make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any] | None = None) -> Function:
@@ -210,6 +232,7 @@ def make(user: Any, settings: Mapping[str, Any], scope: Mapping[str, Any] | None
 
 def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -> tuple[Endpoint, ...]:
     found: dict[str, Endpoint] = {}
+    _check_init(user)
     methods = _methods(user)
     marks = {name: _mark_of(user, name) for name in methods}
     marked = {name: path for name, path in marks.items() if path is not None}
@@ -222,8 +245,9 @@ def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -
     elif PREDICT in methods and PREDICT not in marked:
         marked = {PREDICT: free} | marked
     if not marked and not held:
-        near = names.suggestion(PREDICT, methods).replace("did you mean", "is it")
-        raise SettingError(f"class {user.__name__} has no method predict and none marked @endpoint('/path'){near}")
+        raise SettingError(
+            f"class {user.__name__} has no method predict and none marked @endpoint('/path'){_others(user, methods)}"
+        )
     for name, path in marked.items():
         if path in found:
             raise SettingError(f"class {user.__name__}: {found[path].method} and {name} are both at {path}")
@@ -232,6 +256,38 @@ def _class_endpoints(user: type, spec: FunctionSpec, scope: Mapping[str, Any]) -
         if hook in methods and inspect.iscoroutinefunction(methods[hook]):
             raise SettingError(f"class {user.__name__}: {hook}() runs on the model thread; write it as a plain method")
     return tuple(found.values())
+
+
+def _check_init(user: type) -> None:
+    """Refuse an `__init__` that asks for something: there is nobody who would give it."""
+    if user.__init__ is object.__init__:  # type: ignore[misc]
+        return
+    for parameter in list(inspect.signature(user.__init__).parameters.values())[1:]:  # type: ignore[misc]
+        if parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise SettingError(
+                f"class {user.__name__}: __init__() needs {parameter.name!r}, and is called without arguments; give it "
+                "a default, or make it in setup()"
+            )
+
+
+def _others(user: type, methods: Mapping[str, Callable[..., Any]]) -> str:
+    """Return which methods of a class might be meant to answer."""
+    public = [name for name in methods if not name.startswith("_") and name not in _HOOKS]
+    public += [name for name in ("__call__",) if name in vars(user)]
+    return f"; name or mark the one that answers: {', '.join(public)}" if public else ""
+
+
+def _check_self(method: Callable[..., Any]) -> None:
+    """Refuse a method without a `self`, whose first input would be taken for it."""
+    plain = getattr(method, "__func__", None)
+    if not inspect.isfunction(plain) or inspect.isclass(getattr(method, "__self__", None)):
+        return
+    first = next(iter(inspect.signature(plain).parameters.values()), None)
+    if first is None or (first.annotation is not first.empty and first.name != "self"):
+        raise SettingError(f"{plain.__qualname__}: the first parameter of a method is the object: write (self, ...)")
 
 
 def _mark_of(user: type, name: str) -> str | None:
@@ -253,6 +309,7 @@ def _methods(user: type) -> dict[str, Callable[..., Any]]:
 
 def _endpoint(path: str, method: Callable[..., Any], spec: FunctionSpec, scope: Mapping[str, Any]) -> Endpoint:
     batching = spec.batching
+    _check_self(method)
     signature = Signature.of(
         method,
         batched=batching is not None,

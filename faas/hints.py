@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import types
 import typing
@@ -16,6 +17,7 @@ from faas.errors import SettingError
 
 Kind = Literal["plain", "async", "generator", "async_generator"]
 
+_READ_MODULES = ("builtins", "typing", "collections.abc", "datetime", "decimal", "uuid", "msgspec")
 _STREAMS = (Iterator, AsyncIterator, typing.Generator, typing.AsyncGenerator, typing.Iterable, typing.AsyncIterable)
 _STREAM_ORIGINS = {get_origin(s) or s for s in _STREAMS}
 _ITERATORS: dict[Any, Kind] = {
@@ -132,6 +134,24 @@ def adapted(hint: Any) -> Any:
     if origin in (list, tuple, set, frozenset, dict) and args:
         return origin[tuple(a if a is Ellipsis else adapted(a) for a in args)]
     return hint
+
+
+def without_json(kind: Any) -> Any:
+    """Return a class in `kind` of which no JSON can be made, None where there is none (of a union one that can do)."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return without_json(args[0])
+    if origin in (Union, types.UnionType):
+        found = [without_json(a) for a in args if a is not type(None)]
+        return found[0] if found and None not in found else None
+    if origin in (list, tuple, set, frozenset):
+        return next((odd for a in args if a is not Ellipsis and (odd := without_json(a)) is not None), None)
+    if kind is complex:
+        return kind
+    if origin is not None or not isinstance(kind, type) or is_object(kind) or arrays.is_array_type(kind):
+        return None
+    known = kind.__module__ in _READ_MODULES or issubclass(kind, enum.Enum) or hasattr(kind, "_fields")
+    return None if known else kind
 
 
 def return_type(hint: Any, kind: Kind, batched: bool, *, rows: bool = False) -> Any:

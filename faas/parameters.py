@@ -75,6 +75,12 @@ def parameter_of(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any
             f"annotate it as a list (list[{hints.type_title(hint)}]) or an array"
         )
     required = parameter.default is parameter.empty
+    odd = hints.without_json(item) if required else None
+    if odd is not None:
+        raise SettingError(
+            f"{hints.title(fn)}: {parameter.name} is annotated {hints.type_title(odd)}, which no JSON can be read as; "
+            "take bytes, text, numbers, or a dataclass of such, and make it in the handler"
+        )
     default = None if required else parameter.default
     return Parameter(parameter.name, item, required, default, item is bytes, library if batched else None)
 

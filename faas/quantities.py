@@ -28,7 +28,10 @@ def parse_bytes(value: str | int, setting: str) -> int:
     """
     match = _QUANTITY.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
     if match is None or match[2] not in _UNITS:
-        raise SettingError(f"{setting}={value!r} is no size: write a number with one of Ki, Mi, Gi, k, M, G, or none")
+        near = f"; {match[1]}{match[2][0].upper()}i may be meant" if match and match[2][:1].upper() in "KMGT" else ""
+        raise SettingError(
+            f"{setting}={value!r} is no size: write a number with one of Ki, Mi, Gi, k, M, G, or none{near}"
+        )
     size = int(float(match[1]) * _UNITS[match[2]])
     if size <= 0:
         raise SettingError(f"{setting}={value!r} must be larger than zero")

@@ -185,6 +185,11 @@ class Signature:
             )
         except (TypeError, NotImplementedError):
             return {}, {}, {}
+        from faas.nested_schemas import hoisted  # nothing to an instance that nobody asks for its schema
+
+        own = dict(parts)
+        parts |= {name: hoisted(part, parts, ref_template) for name, part in own.items()}
+        body, answer, bare = (hoisted(one, parts, ref_template) for one in (body, answer, bare))
         if self.raw is not None:
             body = {"type": "string", "format": "binary"}
         elif self._bare is not None:

@@ -6,7 +6,7 @@ import traceback
 from types import FrameType, ModuleType
 
 from faas import modules
-from faas.errors import TargetError
+from faas.errors import FaasError, TargetError
 from faas.targets import Target, shown
 
 
@@ -14,7 +14,7 @@ def not_importable(target: Target, error: BaseException) -> TargetError:
     """Return what `error` means for who named `target`: what to correct, and where."""
     if isinstance(error, ModuleNotFoundError) and not target.is_file and _is_within(error.name, target.module):
         return TargetError(f"there is no module {error.name!r} in {target.folder} or installed; or name the file: .py")
-    text = traceback.format_exception_only(error)[-1].strip()
+    text = str(error) if isinstance(error, FaasError) else traceback.format_exception_only(error)[-1].strip()
     hint = ""
     if isinstance(error, ImportError) and "relative import" in str(error):
         hint = f"; name it as a module of its package: {_as_module(target)}"

@@ -162,7 +162,7 @@ def test_a_path_that_cannot_be_public_is_refused(path):
 
 
 def test_a_class_without_anything_to_call_names_the_nearest():
-    with pytest.raises(SettingError, match="is it 'predit'"):
+    with pytest.raises(SettingError, match="name or mark the one that answers: predit"):
 
         @inference_function
         class Wrong:

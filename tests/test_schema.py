@@ -226,8 +226,20 @@ def test_a_struct_may_say_which_one_it_is():
 
 def test_pydantic_models_are_read_and_their_errors_told():
     assert signature(model).decode(b'{"size": 3}') == {"m": Model(size=3)}
-    with pytest.raises(SchemaMismatch, match="size: Input should be a valid integer"):
+    with pytest.raises(SchemaMismatch, match=r"^size: Input should be a valid integer[^\0]*$") as told:
         signature(model).decode(b'{"size": "x"}')
+    assert told.value.field == "$.size"
+    with pytest.raises(SchemaMismatch, match=r"^Input should be a valid dictionary") as told:
+        signature(model).decode(b"[]")
+    assert told.value.field == "$"
+
+
+def test_where_a_list_of_pydantic_models_does_not_fit_is_told():
+    def many(models: list[Model]) -> int: ...
+
+    with pytest.raises(SchemaMismatch) as told:
+        signature(many).decode(b'[{"size": 1}, {"size": "x"}]')
+    assert told.value.field == "$[1].size"
 
 
 class TestArrays:

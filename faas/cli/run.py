@@ -39,7 +39,8 @@ def command(target: str, data: str | None, file: str | None, path: str) -> None:
         try:
             kwargs = _kwargs(endpoint.signature, given)
         except BadInput as error:
-            then = f"faas run {target} {example.of(endpoint.signature)}"
+            where = f" --path {path}" if endpoint is not function.main else ""
+            then = f"faas run {target}{where} {example.of(endpoint.signature)}"
             raise Failure(in_full(error), then, CALL_WAS_WRONG) from error
         try:
             asyncio.run(_call(function, endpoint, kwargs, answers))
@@ -85,6 +86,9 @@ def _kwargs(signature: Signature, given: Body | None) -> dict[str, Any]:
             raise BadInput(f"{raw.name} takes bytes, and none were given")
         return {raw.name: given.content}
     if given is not None and given.media_type == body.BYTES:
+        fields = ", ".join(p.name for p in signature.parameters)
+        if any(p.raw for p in signature.parameters):
+            raise BadInput(f"it takes {fields}, of which a file's bytes are one: in JSON, bytes are written in base64")
         raise BadInput("the function takes JSON, not a file's bytes")
     return signature.decode(b"{}" if given is None else given.content)
 

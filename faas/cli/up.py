@@ -17,6 +17,7 @@ from faas.cli.failure import Failure
 from faas.platform.main import run
 from faas.settings import Settings
 from faas.spec import KEEP_ALIVE_MODES, LOAD_MODES
+from faas.targets import Target
 
 
 @click.command()
@@ -71,6 +72,8 @@ def command(
         os.environ[settings.TOKEN] = token
     found = settings.read()
     _refuse_another(found)
+    for target in targets:
+        Target.of(target)  # one that is not there, likely mistyped, shall be told before others are made ready
     ports.check(host, port)  # a taken port shall be told before anything is made ready
     if detach:
         from faas.cli.detach import up_detached  # watchfiles is for this alone

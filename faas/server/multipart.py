@@ -94,7 +94,10 @@ async def read(chunks: AsyncIterable[bytes], boundary: bytes, fields: dict[str, 
     held: dict[str, list[tuple[bytes, bytes]]] = {}
     for name, stated, content in parts.found:
         held.setdefault(name, []).append((stated, content))
-    return {name: _field(name, found, fields.get(name, Any)) for name, found in held.items()}
+    return {
+        name: None if fields and name not in fields else _field(name, found, fields.get(name, Any))  # unknown: not read
+        for name, found in held.items()
+    }
 
 
 def _field(name: str, found: list[tuple[bytes, bytes]], kind: Any) -> Any:

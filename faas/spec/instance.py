@@ -12,6 +12,7 @@ from faas.spec.checks import choice, number, policy, whole
 KeepAliveMode = Literal["fixed", "histogram"]
 KEEP_ALIVE_MODES: tuple[KeepAliveMode, ...] = get_args(KeepAliveMode)
 
+_MIN_MEMORY_BYTES = 2**20
 _GPU = re.compile(r"[0-9]+|[A-Za-z][^:]*(:[1-9][0-9]*)?")
 
 
@@ -25,7 +26,11 @@ class Resources:
 
     def __post_init__(self) -> None:
         number(self, "cpu", 0, above=True)
-        parse_bytes(self.memory, "Resources.memory")
+        if self.memory_bytes < _MIN_MEMORY_BYTES:
+            raise SettingError(
+                f"Resources(memory={self.memory!r}) is less than any process holds (a number alone is of bytes): write "
+                "a size such as '512Mi' or '2Gi'"
+            )
         if isinstance(self.gpu, bool) or not _GPU.fullmatch(str(self.gpu or "0")) or self.gpu == "":
             raise SettingError(f"Resources(gpu={self.gpu!r}): write a number ('1'), a kind ('L4') or both ('A100:2')")
 

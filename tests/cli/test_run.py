@@ -37,6 +37,11 @@ def sizes(files: list[bytes]) -> list[int | Exception]:
 
 
 @inference_function
+def labelled(content: bytes, label: str) -> str:
+    return f"{label}: {len(content)}"
+
+
+@inference_function
 def echo(content: bytes) -> bytes:
     return content[::-1]
 
@@ -112,12 +117,14 @@ def test_run_calls_another_endpoint_by_its_path(faas: Faas) -> None:
     outcome = faas("run", "kinds.py:Two", "--path", "/thrice")
     assert outcome.code == 2
     assert "give one of --path /, /twice" in outcome.err
+    outcome = faas("run", "kinds.py:Two", "--path", "twice", "-d", '"x"')
+    assert outcome.err.endswith("next:  faas run kinds.py:Two --path twice --data '1'\n")
 
 
 def test_several_functions_need_a_name(faas: Faas) -> None:
     outcome = faas("run", "kinds.py", "--data", "1")
     assert outcome.code == 2
-    assert "several functions: later, count, tick, sizes, echo, two, fails" in outcome.err
+    assert "several functions: later, count, tick, sizes, labelled, echo, two, fails" in outcome.err
     assert outcome.err.endswith("next:  name one: kinds.py:later\n")
 
 
@@ -144,6 +151,11 @@ def test_bytes_and_json_are_not_taken_for_each_other(faas: Faas) -> None:
     outcome = faas("run", "hello_app.py", "--file", "in.bin")
     assert outcome.code == 2
     assert "takes JSON, not a file's bytes" in outcome.err
+    outcome = faas("run", "kinds.py:labelled", "--file", "in.bin")
+    assert (
+        "it takes content, label, of which a file's bytes are one: in JSON, bytes are written in base64" in outcome.err
+    )
+    assert faas("run", "kinds.py:labelled", "--data", '{"content": "AAE=", "label": "x"}').out == '"x: 2"\n'
     outcome = faas("run", "kinds.py:echo")
     assert outcome.code == 2
     assert "content takes bytes, and none were given\nnext:  faas run kinds.py:echo --file PATH" in outcome.err

@@ -194,9 +194,11 @@ def test_a_taken_port_is_told_before_anything_is_made_ready(faas: Faas) -> None:
 
 
 def test_a_target_that_is_not_there_is_a_wrong_call(faas_process: Faas) -> None:
-    outcome = faas_process("up", "absent.py", "--port", "0")
+    Path("hello_up.py").write_text(HELLO)
+    outcome = faas_process("up", "hello_up.py", "absent.py", "--port", "0")
     assert outcome.code == 2
     assert "absent.py: there is no such file" in outcome.err
+    assert "importing" not in outcome.err
 
 
 @pytest.mark.slow

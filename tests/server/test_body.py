@@ -210,6 +210,8 @@ async def test_multipart_fields_become_parameters(serving):
         assert (await served.client.post("/", files=files, data=twice)).json() == [5, "x", 1.0, ["a", "b"]]
         assert problem(await served.client.post("/", files=files), 422)["field"] == "$.label"
         assert problem(await served.client.post("/", files=files, data={"lable": "x"}), 422)["field"].startswith("$")
+        mistyped = {"imgae": ("a.png", b"\x89PNG\xff", "image/png")}
+        assert problem(await served.client.post("/", files=mistyped, data={"label": "x"}), 422)["field"] == "$.imgae"
         wrong = {"label": "x", "scale": "wide"}
         assert problem(await served.client.post("/", files=files, data=wrong), 422)["field"] == "$.scale"
         encoded = {"image": "iVBORw==", "label": "x"}
