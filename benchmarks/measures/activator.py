@@ -1,8 +1,7 @@
 """What the activator costs on the way to an instance: time against the instance itself, CPU against bare starlette.
 
-The same callers go through the platform, to the instance's own socket, and to a bare starlette endpoint, in turns. A
-lone caller is measured on cores that do not halt, and once more on cores that do: what a halted core of a virtual
-machine takes to wake is not the activator's, though the way through it wakes two more.
+The same callers go through the platform, to the instance's own socket, and to a bare starlette endpoint, in turns. What
+the way through the platform adds for a lone caller holds two more wake-ups of a process that waits.
 """
 
 import re
@@ -12,7 +11,6 @@ from statistics import median
 
 from benchmarks import usage
 from benchmarks.area import Bench
-from benchmarks.awake import cores_awake
 from benchmarks.box import Box, running_box
 from benchmarks.flood import flood
 from benchmarks.rows import Bar, Row, at_most
@@ -46,15 +44,11 @@ async def measure(bench: Bench) -> list[Row]:
         await flood(through, _BODY, 1, _WARM_S)
         direct = Served(box.server, "http://instance/", _socket_of_instance(bench.home))
         ways = through, direct, bare
-        async with cores_awake():
-            awake = await _turns(bench, box, ways, 1)
-        halting = await _turns(bench, box, ways, 1)
+        lone = await _turns(bench, box, ways, 1)
         many = await _turns(bench, box, ways, _MANY_CALLERS)
     return [
-        *_cpu_rows("activator, 1 caller", awake, at_most(_MOST_OF_BARE)),
-        *_added_rows("activator, 1 caller", awake, at_most(_MOST_ADDED_US)),
-        *_cpu_rows("activator, 1 caller, cores that halt", halting, None),
-        *_added_rows("activator, 1 caller, cores that halt", halting, None),
+        *_cpu_rows("activator, 1 caller", lone, at_most(_MOST_OF_BARE)),
+        *_added_rows("activator, 1 caller", lone, at_most(_MOST_ADDED_US)),
         *_cpu_rows(f"activator, {_MANY_CALLERS} callers", many, at_most(_MOST_OF_BARE)),
     ]
 
@@ -83,7 +77,7 @@ async def _turn(box: Box, ways: Ways, num_callers: int, turn_s: float) -> Turn:
     return Turn(found.p50_us, itself.p50_us, cpu_us, starlette.cpu_us_each)
 
 
-def _cpu_rows(what: str, turns: list[Turn], bar: Bar | None) -> list[Row]:
+def _cpu_rows(what: str, turns: list[Turn], bar: Bar) -> list[Row]:
     return [
         Row(f"{what}: CPU a request", median(turn.cpu_us for turn in turns), "us"),
         Row(f"{what}: CPU a request of bare starlette", median(turn.bare_cpu_us for turn in turns), "us"),
@@ -91,7 +85,7 @@ def _cpu_rows(what: str, turns: list[Turn], bar: Bar | None) -> list[Row]:
     ]
 
 
-def _added_rows(what: str, turns: list[Turn], bar: Bar | None) -> list[Row]:
+def _added_rows(what: str, turns: list[Turn], bar: Bar) -> list[Row]:
     """Return what a lone caller waits; of many, each waits for the others, and the time is that of a queue."""
     return [
         Row(f"{what}: p50", median(turn.through_us for turn in turns), "us"),
