@@ -30,7 +30,8 @@ State = Literal["starting", "ready", "draining", "failed"]
 
 logger = logging.getLogger(__name__)
 
-_NUM_TRACE_LINES: Final = 3
+STOOD_AT: Final = "; it was at:\n"
+"""What stands between the reason of a failed start and the stack that it stood at."""
 _TEARDOWN_S: Final = 10.0
 FRESH_S: Final = 5.0
 """How long after it became ready an instance counts calls as having waited for it, where nobody says which did."""
@@ -134,9 +135,9 @@ class Runtime:
             raise self._failed(str(error)) from error
         except Exception as error:
             if limit.expired():
-                said = f"it took longer than startup_timeout_s={limit_s:g}; it was at:\n{self.thread.stack()}"
-                raise self._failed(said) from None
-            raise self._failed(_last_lines(error)) from error
+                stood = f"{STOOD_AT}{self.thread.stack()}"
+                raise self._failed(f"it took longer than startup_timeout_s={limit_s:g}{stood}") from None
+            raise self._failed(_told(error)) from error
         if self._state == "starting":
             self._enter("ready", "ready")
             self.admitting = True
@@ -276,7 +277,10 @@ def _metrics(function: Function, version: str, clock: Clock) -> Metrics:
     return Metrics(function.name, version, slo_s=slo_s, num_gpus=function.spec.resources.num_gpus, clock=clock)
 
 
-def _last_lines(error: BaseException) -> str:
-    """Return what the error says, and from where: the last lines of its traceback."""
-    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
-    return "\n".join(line.strip() for line in lines[-_NUM_TRACE_LINES:])
+def _told(error: BaseException) -> str:
+    """Return what the error says, and the line of the user's own that it comes from."""
+    from faas.users_errors import users_line  # the way of errors alone
+
+    line = users_line(error) or (users_line(error.__cause__) if error.__cause__ is not None else "")
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return f"{text} ({line})" if line else text

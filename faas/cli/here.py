@@ -17,7 +17,7 @@ from faas.cli import port as ports
 from faas.cli.failure import WORK_FAILED, Failure
 from faas.function import Function
 from faas.handler import Handler
-from faas.runtime import Runtime
+from faas.runtime import STOOD_AT, Runtime
 from faas.server.admin import Admin
 from faas.server.serve import Server, Stop
 from faas.spec import Versions
@@ -68,7 +68,8 @@ async def _serve(function: Function, listen: socket.socket, keep_alive_s: float,
         stop=stop,
     )
     if runtime.state == "failed":
-        raise Failure(f"{function.name} did not start: {runtime.reason}", "correct it and serve it again", WORK_FAILED)
+        reason = runtime.reason.partition(STOOD_AT)[0]  # where it stood is a whole stack, which is logged
+        raise Failure(f"{function.name} did not start: {reason}", "correct it and serve it again", WORK_FAILED)
     return code
 
 

@@ -73,7 +73,7 @@ def test_a_function_that_cannot_start_is_an_error_with_the_reason() -> None:
         "    def predict(self, n: int) -> int: return n\n"
     )
     with running("serve", "bad.py", "--port", "0") as served:
-        served.wait_for("error: bad did not start: .*RuntimeError: no weights")
+        served.wait_for(r"error: bad did not start: RuntimeError: no weights \(bad\.py:4\)$")
         assert served.process.wait(60) == 1
 
 
