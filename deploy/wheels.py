@@ -4,8 +4,7 @@
     made = layer(lock, Target(python="3.11"), at="/opt/faas/packages", cache=LayerCache(folder))
 
 A lock is kept for each set of requirements: the same requirements give the same versions until `refresh` is asked for,
-and pip does not run. Only wheels are taken, for the machine and the Python of the image and not of this process, unless
-`allow_builds`: then pip builds what has none, for this machine.
+and pip does not run. Only wheels are taken, for the machine and the Python of the image and not of this process.
 
 The layer holds bytecode. Nothing can be written in an image at run time, so that without it every start would compile
 what it imports. It bears the hash of its source and is never compared with it (PEP 552, unchecked): times do not
@@ -38,6 +37,7 @@ _ELSEWHERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_V
 _OPTIONS = ("--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-warn-script-location")
 _ERROR = re.compile(r"^ERROR: (?P<what>.+)$", re.MULTILINE)
 _NOT_FOUND = re.compile(r"No matching distribution found for (?P<what>.+)")
+_CAUSES = re.compile(r"^The conflict is caused by:\n((?:[ \t]+\S.*\n?)+)", re.MULTILINE)
 _NOT_REACHED = re.compile(r"connection broken by '(?P<why>[^(']+)")
 _ANY_PYTHON = b"#!/usr/bin/env python3\n"
 
@@ -115,7 +115,6 @@ def resolve(
     cache: Path,
     constraints: Iterable[str] = (),
     find_links: Sequence[Path] = (),
-    allow_builds: bool = False,
     refresh: bool = False,
     step: Step = lambda text: None,
 ) -> Lock:
@@ -130,7 +129,7 @@ def resolve(
     wanted, held = sorted(requirements), sorted(constraints)
     if not wanted:
         return Lock(())
-    options = [] if allow_builds else target.options()
+    options = target.options()
     path = cache / f"{key_of(wanted, held, options, _wheels_in(find_links), _configuration())}.lock.json"
     if not refresh and (known := _read(path)) is not None:
         return known
@@ -141,7 +140,7 @@ def resolve(
         listed.write_text("".join(f"{one}\n" for one in wanted))
         bounds.write_text("".join(f"{one}\n" for one in held))
         _pip(
-            ["--dry-run", "--quiet", "--report", str(report), "--target", str(Path(scratch) / "none"), *options],
+            ["--dry-run", "--report", str(report), "--target", str(Path(scratch) / "none"), *options],
             ["--requirement", str(listed), *(["--constraint", str(bounds)] if held else [])],
             find_links,
         )
@@ -160,7 +159,6 @@ def layer(
     at: str,
     cache: LayerCache,
     find_links: Sequence[Path] = (),
-    allow_builds: bool = False,
     step: Step = lambda text: None,
 ) -> Layer:
     """The layer of the packages of a lock, installed in the folder `at` of the image.
@@ -171,7 +169,7 @@ def layer(
         WheelsError: pip does not install them.
         WrongPlatform: pip cannot install for the target from here.
     """
-    options = [] if allow_builds else target.options()
+    options = target.options()
     created_by = f"faas: {len(lock.pins)} packages in {at}"
 
     def make(path: Path) -> Layer:
@@ -228,14 +226,20 @@ def _pip(options: Sequence[str], what: Sequence[str], find_links: Sequence[Path]
 
 def _explained(output: str, status: int) -> tuple[str, str]:
     """What happened, and what to do about it, from all that pip said."""
-    missing, unreached = _NOT_FOUND.search(output), _NOT_REACHED.search(output)
+    missing, unreached, conflict = _NOT_FOUND.search(output), _NOT_REACHED.search(output), _CAUSES.search(output)
     if unreached is not None:
         remedy = "go online, or name a folder of wheels in PIP_FIND_LINKS and set PIP_NO_INDEX=1"
         return f"the package index cannot be reached ({unreached['why']})", remedy
+    if conflict is not None:
+        causes = ", but ".join(line.strip() for line in conflict[1].splitlines())
+        causes = causes.replace("The user requested (constraint)", "the constraints say")
+        remedy = "change them; of what faas itself depends on there is but one version in a process"
+        return f"requirements contradict each other: {causes.replace('The user requested', 'asked for is')}", remedy
     if missing is not None:
         return (
             f"pip finds no wheel of {missing['what']} for the image's machine and Python",
-            "correct its name or version; what has no wheel can be built (allow builds) on a machine like it",
+            "correct its name or version; where it has no wheel, make one on a machine like it (pip wheel --no-deps "
+            "NAME --wheel-dir DIR) and name its folder in PIP_FIND_LINKS",
         )
     if "No module named pip" in output:
         return f"{sys.executable} has no pip", "python -m ensurepip"

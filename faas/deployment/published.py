@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +26,9 @@ from snapshot.s3_address import S3Address
 if TYPE_CHECKING:
     from deploy.image import Connection, Image, Progress
     from snapshot.s3_client import S3Client
+
+_MACHINES: Final = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+_COMPILED: Final = re.compile(r"\.cpython-\d+-([\w-]+)\.so$")
 
 BUNDLES: Final = ".bundles"
 """Where bundles lie in a store. No snapshot can be called so, since their names begin with a letter or a digit."""
@@ -108,14 +113,16 @@ def _image(packed: Packed, means: Means) -> Published:
     means.step(f"looking at {packed.plan.base}")
     base, runtime = _runtime(packed.plan.base, means.connection)
     check_python(packed.bundle, runtime, packed.plan.base)
-    layers = runtime_image.layers_of_function(
-        packed.folder, packed.bundle.requirements, runtime, cache=means.cache, step=means.step
-    )
+    check_machine(packed.bundle, runtime, packed.plan.base)
+    lock = runtime_image.lock(packed.bundle.requirements, runtime, cache=means.cache, step=means.step)
+    layers = runtime_image.layers_of_function(packed.folder, lock, runtime, cache=means.cache, step=means.step)
     to = f"{packed.plan.image}:{packed.revision}"
     means.step(f"pushing {to}")
     pushed = append(base, to, layers, or_beside=True, connection=means.connection, progress=means.progress)
     return Published(
-        Code(image=pushed.image), pushed.sent_bytes, (*other_version(runtime), *missing(packed.bundle, runtime))
+        Code(image=pushed.image),
+        pushed.sent_bytes,
+        (*other_version(runtime), *missing(packed.bundle, runtime, lock.versions)),
     )
 
 
@@ -191,6 +198,20 @@ def check_python(made: Bundle, runtime: Image, base: str) -> None:
         )
 
 
+def check_machine(made: Bundle, runtime: Image, base: str) -> None:
+    """Refuse an image for another machine than the compiled modules of a bundle are for. Raises WrongPlatform."""
+    from deploy.image.errors import WrongPlatform
+
+    machine = _MACHINES.get(runtime.config["architecture"])
+    for path in made.files:
+        compiled = _COMPILED.search(path)
+        if machine is not None and compiled is not None and compiled[1] != machine:
+            raise WrongPlatform(
+                f"{path} of {made.name} is compiled for {compiled[1]}, and the runtime image {base} is for {machine}",
+                "build it there, or install it: a wheel of it goes into requirements=",
+            )
+
+
 def other_version(runtime: Image) -> list[str]:
     """Return what to say where a runtime image has another version of this framework than runs here."""
     theirs, ours = runtime_image.provided_by(runtime).get("faas"), metadata.version("faas")
@@ -199,17 +220,19 @@ def other_version(runtime: Image) -> list[str]:
     return [f"the runtime image has faas {theirs}, this is {ours}; make a new one with faas image runtime"]
 
 
-def missing(made: Bundle, runtime: Image) -> list[str]:
+def missing(made: Bundle, runtime: Image, locked: Mapping[str, str]) -> list[str]:
     """Return what to say of packages that the code imports, and that neither the runtime image nor the requirements
-    bring; nothing where the image does not say what it has.
+    bring, of which these are `locked`; nothing where the image does not say what it has.
     """
     provided = {canonicalize_name(name) for name in runtime_image.provided_by(runtime)}
-    if not provided or made.requirements:  # what requirements bring along is pip's to know
+    if not provided:
         return []
-    lacking = sorted(name for name in made.libraries if canonicalize_name(name) not in provided)
+    lacking = sorted(name for name in made.libraries if canonicalize_name(name) not in {*provided, *locked})
     if not lacking:
         return []
-    wanted = ", ".join(f'"{name}=={made.libraries[name]}"' for name in lacking)
+    wanted = ", ".join(
+        [*(f'"{text}"' for text in made.requirements), *(f'"{name}=={made.libraries[name]}"' for name in lacking)]
+    )
     return [
         f"the code of {made.name} imports {', '.join(lacking)}, which the runtime image does not have: write "
         f"requirements=[{wanted}], or put it there with faas image runtime --require"

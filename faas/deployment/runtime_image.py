@@ -7,12 +7,17 @@ with a daemon; a test holds the two together.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from deploy import library_bytecode, wheels
 from deploy.image import (
@@ -46,6 +51,7 @@ PYTHON_LABEL: Final = "faas.python"
 PACKAGES_LABEL: Final = "faas.packages"
 """The versions of the packages that a runtime image has, as JSON."""
 
+_OF_ALPINE: Final = re.compile(r"\balpine-minirootfs\b|\bapk (?:--\S+ )*add\b")
 _PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _ENV: Final = {
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -129,13 +135,31 @@ def changes(versions: Mapping[str, str]) -> Changes:
     )
 
 
-def layers_of_function(
-    bundle: Path,
+def lock(
     requirements: Iterable[str],
     runtime: Image,
     *,
     cache: Path,
-    refresh: bool = False,
+    step: Callable[[str], None] = lambda text: None,
+) -> wheels.Lock:
+    """What a function's requirements bring along, in versions that what is in the `runtime` image takes.
+
+    Raises:
+        ImageError: there is nothing that fits.
+    """
+    needed = tuple(requirements)
+    if not needed:
+        return wheels.Lock(())
+    bounds = _bounds(provided_by(runtime))
+    return wheels.resolve(needed, _target_of(runtime), cache=cache / "locks", constraints=bounds, step=step)
+
+
+def layers_of_function(
+    bundle: Path,
+    lock: wheels.Lock,
+    runtime: Image,
+    *,
+    cache: Path,
     step: Callable[[str], None] = lambda text: None,
 ) -> list[Layer]:
     """What a function's image has on top of the `runtime` image: packages that are not in it yet, and the bundle.
@@ -143,20 +167,27 @@ def layers_of_function(
     Raises:
         ImageError: they cannot be made.
     """
-    kept, provided = LayerCache(cache / "layers"), provided_by(runtime)
-    made, needed = [], tuple(requirements)
-    if needed:
-        platform = Platform(runtime.config["os"], runtime.config["architecture"], runtime.config.get("variant"))
-        target = wheels.Target(python=runtime.labels.get(PYTHON_LABEL, _PYTHON), platform=platform)
-        lock = wheels.resolve(needed, target, cache=cache / "locks", refresh=refresh, step=step).without(provided)
-        if lock.pins:
-            made.append(wheels.layer(lock, target, at=LIBRARIES, cache=kept, step=step))
+    kept, made = LayerCache(cache / "layers"), []
+    if (needed := lock.without(provided_by(runtime))).pins:
+        made.append(wheels.layer(needed, _target_of(runtime), at=LIBRARIES, cache=kept, step=step))
     files = list(layers.of_folder(bundle, BUNDLE))
     if tensors := [file for file in files if _is_of_tensors(file)]:
         # By themselves, below what changes more often: a change of the code does not send them again.
         made.append(kept.of_files(tensors, created_by=f"faas: the tensors in {_STATE}"))
     code = [file for file in files if not _is_of_tensors(file)]
     return [*made, kept.of_files(code, created_by=f"faas: the bundle in {BUNDLE}")]
+
+
+def _target_of(runtime: Image) -> wheels.Target:
+    platform = Platform(runtime.config["os"], runtime.config["architecture"], runtime.config.get("variant"))
+    return wheels.Target(python=runtime.labels.get(PYTHON_LABEL, _PYTHON), platform=platform)
+
+
+def _bounds(provided: Mapping[str, str]) -> list[str]:
+    """What this framework needs of packages that are in a runtime image: a function's come to stand in their place."""
+    needed = (Requirement(text) for text in metadata.requires("faas") or ())
+    own = (one for one in needed if one.marker is None or one.marker.evaluate({"extra": ""}))
+    return sorted({f"{one.name}{one.specifier}" for one in own if canonicalize_name(one.name) in provided})
 
 
 def _is_of_tensors(file: File) -> bool:
@@ -192,7 +223,7 @@ def _library_of(
 ) -> list[Layer]:
     """The bytecode that an image in a registry lacks, once it is seen to have our Python."""
     name, image = inspect(base, platform=platform, connection=connection)
-    _check_python(base, image)
+    _check_base(base, image)
     with tempfile.TemporaryDirectory(prefix="faas-base-") as scratch:
 
         def read() -> Iterator[Path]:
@@ -226,8 +257,13 @@ def _packages(
     return lock.versions, made
 
 
-def _check_python(base: str, image: Image) -> None:
-    """See that a base that says which Python it has, has ours: bytecode and compiled packages are for one."""
+def _check_base(base: str, image: Image) -> None:
+    """See that a base has our Python, as far as it says, and a C library that packages are compiled for."""
     said = image.environment.get("PYTHON_VERSION", "")
     if said and not said.startswith(f"{_PYTHON}."):
         raise WrongPlatform(f"{base} has Python {said}, this is {_PYTHON}", f"take one with {_PYTHON}")
+    if any(_OF_ALPINE.search(str(made.get("created_by"))) for made in image.config.get("history") or ()):
+        raise WrongPlatform(
+            f"{base} is made of Alpine Linux, whose C library is another than wheels of packages are made for",
+            f"take one of Debian or the like, such as python:{_PYTHON}-slim",
+        )

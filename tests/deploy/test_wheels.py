@@ -194,5 +194,13 @@ def test_arm_gets_wheels_for_arm() -> None:
 def test_an_index_that_cannot_be_reached_is_said() -> None:
     output = "after connection broken by 'NewConnectionError(x)'\nERROR: No matching distribution found for a"
     assert wheels._explained(output, 1)[0] == "the package index cannot be reached (NewConnectionError)"
+    output = (
+        "ERROR: Cannot install a==1 because these package versions have conflicting dependencies.\n\n"
+        "The conflict is caused by:\n    The user requested a==1\n    b 2.0 depends on a>=2\n"
+        "    The user requested (constraint) a<3\n\nTo fix this you could try to:\n1. loosen"
+    )
+    assert wheels._explained(output, 1)[0] == (
+        "requirements contradict each other: asked for is a==1, but b 2.0 depends on a>=2, but the constraints say a<3"
+    )
     assert wheels._explained("/x/python: No module named pip", 1)[1] == "python -m ensurepip"
     assert wheels._explained("ERROR: first\nERROR: second", 2)[0] == "pip ended with status 2: first second"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -13,12 +14,13 @@ import pytest
 import snapshot
 from deploy.image import SCRATCH, Changes, Platform, append, inspect
 from deploy.image.errors import BadImage, WrongPlatform
+from deploy.wheels import Lock
 from faas import bundle
 from faas.bundle.fetching import fetch
-from faas.bundle.manifest import SNAPSHOT
+from faas.bundle.manifest import SNAPSHOT, File
 from faas.deployment import published, runtime_image
 from faas.deployment.plan import BUNDLE, Places, Shipping
-from faas.deployment.published import missing, planned, publish
+from faas.deployment.published import check_machine, missing, planned, publish
 from faas.description import Description
 from faas.errors import SettingError
 from faas.preparation import Origin, Preparation
@@ -81,7 +83,7 @@ def test_only_what_changed_is_sent(registry: Registry, tmp_path: Path) -> None:
         (state / "0123").write_bytes(bytes(range(256)) * 4096)
         (state / "manifest.json").write_text(str(number))
         layers = runtime_image.layers_of_function(
-            made.folder, (), inspect(made.plan.base, connection=CONNECTION)[1], cache=tmp_path / "cache"
+            made.folder, Lock(()), inspect(made.plan.base, connection=CONNECTION)[1], cache=tmp_path / "cache"
         )
         sizes.append([layer.digest for layer in layers])
         publish(made, means(tmp_path))
@@ -110,6 +112,23 @@ def test_cp_02_a_runtime_image_with_another_python_is_refused_before_anything_is
     ours = ".".join(platform.python_version_tuple()[:2])
     with pytest.raises(WrongPlatform, match=rf"has Python 3\.9, and embed is packed with {ours}"):
         publish(made, means(tmp_path))
+
+
+@registry_server.needed
+def test_compiled_modules_for_another_machine_are_refused_before_anything_is_sent(
+    registry: Registry, tmp_path: Path
+) -> None:
+    name = f"{registry.host}/machine/runtime:1"
+    append(SCRATCH, name, changes=runtime_image.changes({}), platform=Platform("linux", "arm64"), connection=CONNECTION)
+    made = packed(tmp_path / "b", Places(repository=f"{registry.host}/machine", base=name))
+    for machine, is_taken in (("aarch64-linux-gnu", True), ("x86_64-linux-gnu", False), ("darwin", False)):
+        file = File("0", 1)
+        bundle = msgspec.structs.replace(made.bundle, files={f"code/fast.cpython-311-{machine}.so": file})
+        runtime = inspect(name, connection=CONNECTION)[1]
+        with (
+            nullcontext() if is_taken else pytest.raises(WrongPlatform, match=f"compiled for {machine}, and .* is for")
+        ):
+            check_machine(bundle, runtime, name)
 
 
 @registry_server.needed
@@ -188,11 +207,14 @@ def test_packages_that_nobody_brings_are_noted(registry: Registry, tmp_path: Pat
     runtime = inspect(base, connection=CONNECTION)[1]
     plain = bundled(tmp_path)
     uses = msgspec.structs.replace(plain, libraries={"numpy": "2.0", "some_thing": "1", "torch": "2.5"})
-    (note,) = missing(uses, runtime)
+    (note,) = missing(uses, runtime, {})
     assert 'imports torch, which the runtime image does not have: write requirements=["torch==2.5"]' in note
-    assert missing(msgspec.structs.replace(uses, requirements=("torch",)), runtime) == []
+    asking = msgspec.structs.replace(uses, requirements=("tqdm>=4",))
+    (note,) = missing(asking, runtime, {"tqdm": "4.1"})
+    assert 'write requirements=["tqdm>=4", "torch==2.5"]' in note
+    assert missing(asking, runtime, {"tqdm": "4.1", "torch": "2.5"}) == []
     silent = push_base(f"{registry.host}/fifth")
-    assert missing(uses, inspect(silent, connection=CONNECTION)[1]) == []
+    assert missing(uses, inspect(silent, connection=CONNECTION)[1], {}) == []
 
 
 def test_without_boto3_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.image import SCRATCH, Changes, Connection, Keychain, Platform, append, inspect
+from deploy.image import SCRATCH, Changes, Connection, File, Keychain, Layer, Platform, append, inspect
 from deploy.image.compose import compose, scratch
-from deploy.image.errors import WrongPlatform
+from deploy.image.errors import WheelsError, WrongPlatform
 from deploy.image.layer_cache import LayerCache
 from faas import modules
 from faas.deployment import runtime_image
@@ -76,10 +76,13 @@ def test_a_functions_image_has_what_the_runtime_lacks_and_the_bundle(
     runtime = inspect(base.image, connection=CONNECTION)[1]
     assert runtime_image.provided_by(runtime) == {"here": "1.0"}
 
-    layers = runtime_image.layers_of_function(bundle, ["new"], runtime, cache=tmp_path / "cache")
+    def layers_for(requirement: str) -> list[Layer]:
+        lock = runtime_image.lock([requirement], runtime, cache=tmp_path / "cache")
+        return runtime_image.layers_of_function(bundle, lock, runtime, cache=tmp_path / "cache")
+
+    layers = layers_for("new")
     assert [one.created_by for one in layers] == [f"faas: 1 packages in {LIBRARIES}", f"faas: the bundle in {BUNDLE}"]
-    bare = runtime_image.layers_of_function(bundle, ["here"], runtime, cache=tmp_path / "cache")
-    assert bare == layers[1:]
+    assert layers_for("here") == layers[1:]
     pushed = append(base.image, f"{registry.host}/function:1", layers, connection=CONNECTION)
     assert [one.way for one in pushed.transfers] == ["sent", "sent", "sent"]
 
@@ -90,6 +93,37 @@ def test_a_base_with_another_python_is_refused(registry: Registry, tmp_path: Pat
     append(SCRATCH, to, changes=Changes(env={"PYTHON_VERSION": "3.9.1"}), connection=CONNECTION)
     with pytest.raises(WrongPlatform, match=r"has Python 3\.9\.1, this is"):
         runtime_image.push(to, f"{registry.host}/runtime:1", Recipe(), cache=tmp_path, connection=CONNECTION)
+
+
+@registry_server.needed
+def test_a_base_with_another_c_library_is_refused(registry: Registry, tmp_path: Path) -> None:
+    to, cache = f"{registry.host}/python:alpine", LayerCache(tmp_path / "layers")
+    made = cache.of_files([File("/a", b"a")], created_by="RUN /bin/sh -c set -eux; apk add --no-cache tzdata")
+    append(SCRATCH, to, [made], connection=CONNECTION)
+    with pytest.raises(WrongPlatform, match=r"is made of Alpine Linux.*take one of Debian"):
+        runtime_image.push(to, f"{registry.host}/runtime:1", Recipe(), cache=tmp_path, connection=CONNECTION)
+
+
+@registry_server.needed
+def test_a_function_cannot_have_what_the_framework_cannot_run_with(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = tmp_path / "house"
+    only_from(monkeypatch, house)
+    for version in ("0.1", "99.0"):
+        write_wheel(house, "msgspec", version)
+        write_wheel(house, "torch", version)
+    base = append(
+        SCRATCH,
+        f"{registry.host}/runtime:2",
+        changes=runtime_image.changes({"msgspec": "0.20", "torch": "2.8"}),
+        connection=CONNECTION,
+    )
+    runtime = inspect(base.image, connection=CONNECTION)[1]
+    with pytest.raises(WheelsError, match=r"contradict each other: .*msgspec==0\.1, but the constraints say msgspec>="):
+        runtime_image.lock(["msgspec==0.1"], runtime, cache=tmp_path / "cache")
+    lock = runtime_image.lock(["msgspec", "torch==0.1"], runtime, cache=tmp_path / "cache")
+    assert lock.versions == {"msgspec": "99.0", "torch": "0.1"}, "what it can do without is the function's business"
 
 
 def test_a_root_is_taken_as_a_folder_or_as_a_tar(tmp_path: Path) -> None:
