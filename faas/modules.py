@@ -61,10 +61,10 @@ def _importable(name: str) -> bool:
 def _installed_below() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     places = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {str(HOME / name) for name in OURS}
-    return tuple(f"{Path(place).absolute()}/" for place in places.union(_installed_aside()))
+    return tuple(f"{Path(place).absolute()}/" for place in places.union(installed_aside()))
 
 
-def _installed_aside() -> list[str]:
+def installed_aside() -> list[str]:
     """Return the folders of `PYTHONPATH` that pip has installed into (`--target`), as those of an image are."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return [place for place in named if place and next(Path(place).glob("*.dist-info"), None) is not None]

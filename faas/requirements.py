@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from faas.errors import SettingError
+
+_VARIABLE: Final = re.compile(r"\$\{[A-Z0-9_]+\}")
+"""What pip puts a variable of the environment in the place of."""
 
 
 def unmet(requirements: Iterable[str]) -> list[str]:
@@ -38,6 +44,22 @@ def normalized(text: str) -> str:
 def holds(requirement: Requirement, extra: str = "") -> bool:
     """Tell whether a requirement is one on this machine and for this Python, of a package with an extra asked for."""
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def with_password(requirements: Iterable[str]) -> list[str]:
+    """Return the names of those that say in their address who asks for them: `a @ https://token@host/a.whl`.
+
+    Raises:
+        SettingError: one is no requirement as pip takes them.
+    """
+    parsed = (_parsed(text) for text in requirements)
+    return [one.name for one in parsed if one.url is not None and _tells(urlsplit(one.url))]
+
+
+def _tells(address: SplitResult) -> bool:
+    """Tell whether an address has a secret: a user's name alone may be a token, but is none where keys are used."""
+    user = None if address.scheme.endswith("ssh") else address.username
+    return any(part and not _VARIABLE.fullmatch(part) for part in (user, address.password))
 
 
 def written_in(source: str) -> tuple[str, ...]:

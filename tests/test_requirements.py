@@ -3,7 +3,7 @@ import json
 import pytest
 
 from faas.errors import SettingError
-from faas.requirements import normalized, unmet, written_in
+from faas.requirements import normalized, unmet, with_password, written_in
 
 
 def test_what_is_missing_or_too_old_is_told():
@@ -50,6 +50,20 @@ def test_what_is_required_from_one_place_must_come_from_there(installed):
     assert unmet(["tiny-placed @ https://there.example/tiny.whl"]) == []
     (other,) = unmet(["tiny-placed @ https://elsewhere.example/tiny.whl"])
     assert other.endswith("(1 is installed, from https://there.example/tiny.whl)")
+
+
+def test_addresses_that_say_who_asks_are_known():
+    assert with_password(
+        [
+            "numpy>=2",
+            "a @ https://host/a-1-py3-none-any.whl",
+            "b @ https://user:hunter2@host/b-1-py3-none-any.whl",
+            "c @ git+https://token@host/c.git",
+            "d @ git+ssh://git@host/d.git",
+            "e @ https://${TOKEN}@host/e-1-py3-none-any.whl",
+            "f @ https://user:${TOKEN}@host/f-1-py3-none-any.whl",
+        ]
+    ) == ["b", "c", "f"]
 
 
 def test_requirements_that_mean_the_same_are_the_same():

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from faas.bundle.by_value import ByValue
 from faas.bundle.errors import Unbundleable
+from faas.bundle.shared import Held
 from snapshot import paths
 from snapshot.paths import Trail
 
@@ -24,18 +25,18 @@ _REMEDIES: Final = (
 _OTHERWISE: Final = "make it in setup(), in each instance"
 
 
-def unbundleable(what: object, error: BaseException, has_file: Callable[[str], bool]) -> Unbundleable:
+def unbundleable(what: object, error: BaseException, has_file: Callable[[str], bool], held: Held) -> Unbundleable:
     """Return why `what` cannot be pickled: by which variable of it, for `error` or the reason of that variable's."""
 
     def attempt(part: object) -> Exception | None:
         try:
-            ByValue(io.BytesIO(), has_file).dump(part)
+            ByValue(io.BytesIO(), has_file, held).dump(part)
         except Exception as failed:
             return failed
         return None
 
     def take_apart(one: object) -> object:
-        reduced = ByValue(io.BytesIO(), has_file).reducer_override(one)
+        reduced = ByValue(io.BytesIO(), has_file, held).reducer_override(one)
         return one.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if reduced is NotImplemented else reduced
 
     if isinstance(error, Unbundleable) and error.variable is not None:
@@ -71,15 +72,16 @@ def spelled(trail: Trail) -> str | None:
 
 
 def pickled(what: dict[str, Any], has_file: Callable[[str], bool]) -> tuple[bytes, ByValue]:
-    """Return `what` pickled by value, and the pickler, which knows what it met.
+    """Return `what` pickled by value, and the pickler, which knows what it met; its `globals` are what is rebound.
 
     Raises:
         Unbundleable: something of it cannot travel; names the variable.
     """
     file = io.BytesIO()
-    pickler = ByValue(file, has_file)
+    held = Held({id(value) for values in what["globals"].values() for value in values.values()})
+    pickler = ByValue(file, has_file, held)
     try:
         pickler.dump(what)
     except Exception as error:
-        raise unbundleable(what, error, has_file) from error
+        raise unbundleable(what, error, has_file, held) from error
     return file.getvalue(), pickler

@@ -7,7 +7,6 @@ the paths of its files taken out, so that equal code gives equal bytes.
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import marshal
 import pickle
@@ -22,6 +21,7 @@ from faas.bundle import classes, rebuilt, reducers
 from faas.bundle import names as names_of
 from faas.bundle.errors import Unbundleable
 from faas.bundle.rebuilt import MAIN
+from faas.bundle.shared import Held, Reference
 from faas.function import Function
 from faas.spec import FunctionSpec
 
@@ -38,10 +38,10 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     modules: the names of the modules that what is pickled comes from
     made: the names of modules that are to be made for code that goes by value
 
-    `has_file` tells of a module whether what it defines goes by name.
+    `has_file` tells of a module whether what it defines goes by name, and `held` what modules hold.
     """
 
-    def __init__(self, file: io.BytesIO, has_file: Callable[[str], bool]) -> None:
+    def __init__(self, file: io.BytesIO, has_file: Callable[[str], bool], held: Held) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.codes: list[tuple[CodeType, str]] = []
         self.modules: set[str] = set()
@@ -49,16 +49,19 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self._files: dict[str, str] = {}
         self._namespaces: dict[int, str] = {}
         self._sets: dict[int, reducers.Set] = {}
-        self._has_file = has_file
+        self._has_file, self._held = has_file, held
 
     @property
     def files(self) -> Mapping[str, str]:
         """The files that code was compiled from: as Python named them -> as they are named in the bundle."""
         return self._files
 
-    def persistent_id(self, one: Any) -> reducers.Set | None:
+    def persistent_id(self, one: Any) -> reducers.Set | Reference | None:
         """Called by pickle for every object: refuse what is too large, note where it comes from, put sets in order."""
         kind = type(one)
+        if (place := self._held.place(one)) is not None:
+            self.modules.add(place.module)
+            return place
         if kind is set or kind is frozenset:
             return self._sets.setdefault(id(one), reducers.Set(one))
         self.modules.add(str(kind.__module__))
@@ -85,10 +88,6 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return self._module(one)
         if type(one) in reducers.REDUCERS:
             return reducers.REDUCERS[type(one)](self, one)
-        if type(one).__module__ == "dataclasses":  # marks that are known by their identity alone
-            for name, value in vars(dataclasses).items():
-                if value is one:
-                    return getattr, (dataclasses, name)
         return super().reducer_override(one)
 
     def goes_by_name(self, one: Any) -> bool:

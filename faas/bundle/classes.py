@@ -1,11 +1,13 @@
 """How a class that no file holds is taken apart: by cloudpickle, or as what its metaclass makes it from.
 
 cloudpickle makes a class empty and then gives it its attributes. That loses what a `TypedDict` or a msgspec `Struct` is
-declared with, which their metaclasses only look at when they make the class.
+declared with, which their metaclasses only look at when they make the class. Of an enumeration it keeps the members and
+their values, but neither what else they hold nor their other names.
 """
 
 from __future__ import annotations
 
+import enum
 import typing
 from types import MemberDescriptorType
 from typing import Any, Final
@@ -15,6 +17,8 @@ from cloudpickle import cloudpickle as internals
 
 from faas.bundle import rebuilt
 
+_OF_EACH_CLASS: Final = ("__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "_abc_impl")
+_OF_EACH_MEMBER: Final = ("_value_", "_name_", "__objclass__", "_sort_order_")
 _CACHE_OF_MSGSPEC: Final = "__msgspec_cache__"
 _STRUCT_META: Final = type(msgspec.Struct)
 _STRUCT_OPTIONS: Final = (
@@ -42,9 +46,38 @@ def reduce(kind: Any, module: str, globals_: dict[str, Any]) -> tuple[Any, ...]:
     if isinstance(kind, _STRUCT_META):
         return rebuilt.declared, _struct(kind), (module, globals_), None, None, rebuilt.set_globals
     maker, args, (attributes, slots), *_ = internals._dynamic_class_reduce(kind)
+    members: dict[str, Any] = {}
+    if issubclass(kind, enum.Enum):
+        members = {name: _held(member) for name, member in kind.__members__.items()}
+        args = _with_all_names(kind, args)
+        attributes = {name: value for name, value in attributes.items() if name not in members}
+    else:
+        attributes |= _overrides(kind)
     attributes.pop(_CACHE_OF_MSGSPEC, None)
-    state = (attributes, slots, {"name": kind.__qualname__, "module": module, "globals": globals_})
+    state = (attributes, slots, {"name": kind.__qualname__, "module": module, "globals": globals_, "members": members})
     return rebuilt.class_, (maker, _with_slots(kind, untracked(kind, args))), state, None, None, rebuilt.set_class
+
+
+def _held(member: enum.Enum) -> dict[str, Any]:
+    """Return what a member holds besides its name and value: its `__init__` or `__new__` gave it that."""
+    return {name: value for name, value in vars(member).items() if name not in _OF_EACH_MEMBER}
+
+
+def _with_all_names(kind: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Have an enumeration made with the further names of its members, too."""
+    named = {name: member._value_ for name, member in kind.__members__.items()}
+    return tuple(named if isinstance(arg, dict) else arg for arg in args)
+
+
+def _overrides(kind: type) -> dict[str, Any]:
+    """Return the attributes that a class sets to what a base has, too, which cloudpickle takes for inherited."""
+    absent = object()
+    own = {"".join(name): value for name, value in sorted(vars(kind).items()) if name not in _OF_EACH_CLASS}
+    return {
+        name: value
+        for name, value in own.items()
+        if any(vars(base).get(name, absent) is value for base in kind.__bases__)
+    }
 
 
 def untracked(one: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

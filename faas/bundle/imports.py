@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from types import CodeType
 
 _BY_NAME = frozenset({"import_module", "__import__"})
+_LISTING = frozenset({"iter_modules", "walk_packages"})
+_OWN_FOLDER = frozenset({"__file__", "__path__"})
 
 
 def imported(compiled: CodeType, package: str) -> Iterator[str]:
@@ -14,8 +16,26 @@ def imported(compiled: CodeType, package: str) -> Iterator[str]:
 
     `package` is what relative imports start from. Of `from a import b`, both `a` and `a.b` may be modules. Where code
     imports by name (`importlib.import_module`), each text in it may be one; the text `a.`, to which something is put
-    (`f"a.{name}"`), may be any in `a`, which is given as `a.*`.
+    (`f"a.{name}"`), may be any in `a`, which is given as `a.*`. So is what code may find in the folders of packages: in
+    that of its own, and where it lists modules (`pkgutil`) in those of all that it imports; where it walks through
+    them, as `a.**`.
     """
+    found, names = list(_imported(compiled, package)), used(compiled)
+    yield from found
+    is_listing, all_of = not names.isdisjoint(_LISTING), ".**" if "walk_packages" in names else ".*"
+    if package and not names.isdisjoint(_BY_NAME) and (is_listing or not names.isdisjoint(_OWN_FOLDER)):
+        yield package + all_of
+    if is_listing:
+        yield from (name + all_of for name in found if not name.endswith("*"))
+
+
+def used(code: CodeType) -> set[str]:
+    """Return the names that code, and what is defined in it, uses as such: of globals and of attributes."""
+    inner = (used(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _imported(compiled: CodeType, package: str) -> Iterator[str]:
     constants: list[object] = []
     for step in dis.get_instructions(compiled):
         if step.opname == "LOAD_CONST":
@@ -26,7 +46,7 @@ def imported(compiled: CodeType, package: str) -> Iterator[str]:
     by_name = not _BY_NAME.isdisjoint(compiled.co_names)
     for constant in compiled.co_consts:
         if isinstance(constant, CodeType):
-            yield from imported(constant, package)
+            yield from _imported(constant, package)
         elif by_name and isinstance(constant, str):
             written = constant.strip(".")
             name = absolute(written, len(constant) - len(constant.lstrip(".")) if written else 0, package)

@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import msgspec
@@ -23,16 +22,17 @@ from faas.bundle.errors import BadBundle, Unbundleable
 from faas.bundle.manifest import CODE, MANIFEST, PAYLOAD, PREPARATION, SNAPSHOT, Bundle, File
 from faas.bundle.reached import Reached, Walk
 from faas.bundle.rebuilt import MAIN
+from faas.bundle.shared import BY_VALUE, has_file
 from faas.errors import TargetError
 from faas.function import Function
 from faas.preparation import Preparation, distribution_version
+from faas.requirements import with_password
 from faas.targets import Target
 from snapshot import libraries
 from snapshot.s3_address import is_s3
 
 MAX_PAYLOAD_BYTES: Final = 64 << 20
 _STAGING: Final = ".staging-"
-_BY_VALUE: Final = (MAIN, "__mp_main__")
 
 
 def make(
@@ -103,12 +103,6 @@ def _found(target: str | Function) -> tuple[Function, Path | None]:
     return functions[0], meant.folder
 
 
-def has_file(name: str) -> bool:
-    """Tell whether a module can be imported again by its name: from a file, or of Python's own."""
-    module = sys.modules.get(name)
-    return name not in _BY_VALUE and isinstance(module, ModuleType) and getattr(module, "__spec__", None) is not None
-
-
 @dataclass
 class _Making:
     """One bundle while it is made in `staging`."""
@@ -129,7 +123,7 @@ class _Making:
         key = self._key()
         if key is None:
             module, name = str(self.function.__module__), str(self.function.__qualname__)
-            self.target = f"{MAIN if module in _BY_VALUE else module}:{name}"
+            self.target = f"{MAIN if module in BY_VALUE else module}:{name}"
         else:
             self.target = f"{self.function.__module__}:{key}"
             self.walk.add([str(self.function.__module__)])
@@ -232,6 +226,11 @@ class _Making:
 
     def _bundle(self, files: dict[str, File]) -> Bundle:
         spec = self.function.spec
+        if named := with_password(spec.requirements):
+            raise Unbundleable(
+                f"the address of {named[0]} in requirements= has a password in it, which all who have the bundle see",
+                "take it out, and put it into ~/.netrc, which pip reads",
+            )
         used = libraries.distributions_of({*self.reached.others, *self.referred}) | _installed(spec.requirements)
         referred = set(libraries.distributions_of(self.referred)) & set(used)
         if PAYLOAD in files:

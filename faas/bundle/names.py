@@ -10,6 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import Any
 
+from faas.bundle import imports
+
+_BY_TEXT = frozenset({"getattr", "attrgetter"})
+
 
 def global_names(code: CodeType) -> Iterator[str]:
     """Give the names that code, and what is defined in it, may look for among globals."""
@@ -38,14 +42,11 @@ def _named(annotation: Any) -> Iterator[str]:
 
 def submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
     """Return the loaded modules that code reaches as attributes of packages: nobody else may import them."""
-    names = _attribute_names(code)
+    names = imports.used(code)
+    if not names.isdisjoint(_BY_TEXT):
+        names.update(*(text.split(".") for text in imports.texts(code)))
     packages = [
         f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
     ]
     loaded = sorted(name for name in sys.modules if packages and name.startswith(tuple(packages)))
     return [name for name in loaded if names.issuperset(name.split(".")[1:])]
-
-
-def _attribute_names(code: CodeType) -> set[str]:
-    inner = (_attribute_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*inner)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -23,7 +24,7 @@ _OURS = (*modules.OURS, "handlers")
 
 @dataclass(frozen=True)
 class Module:
-    """A local module: where its file is, and where below `code/` it goes. `code` is None where it is no source."""
+    """A local module: where its file is, and where below `code/` it goes. `code` is None where it does not compile."""
 
     name: str
     file: Path
@@ -51,9 +52,10 @@ class Walk:
         self.reached = Reached()
         self._search = [*([str(folder)] if folder else []), *sys.path]
         self._specs: dict[str, importlib.machinery.ModuleSpec | None] = {}
+        self._installed: set[str] = set()
 
     def add(self, names: Iterable[str]) -> None:
-        """Follow modules by their names (`a.*`: all that lie in `a`), and all that they import.
+        """Follow modules by their names (`a.*`: all in `a`; `a.**`: in packages in it, too), and all that they import.
 
         Raises:
             Unbundleable: one is local and has no file that can travel.
@@ -65,8 +67,9 @@ class Walk:
             if name in seen or name in self.reached.local:
                 continue
             seen.add(name)
-            if name.endswith(".*"):
-                waiting.extend(self._inner(name.removesuffix(".*")))
+            if name.endswith("*"):
+                package, _, stars = name.rpartition(".")
+                waiting.extend(self._inner(package, is_deep=stars == "**"))
                 continue
             self.add(_parents(name))  # first: most are of a package that is installed
             if (found := self._local(name)) is None:
@@ -93,14 +96,16 @@ class Walk:
 
     def _local(self, name: str) -> Module | None:
         """Return a local module, None for what is installed, ours or not there."""
-        top = name.partition(".")[0]
-        if top in _OURS or top == "__main__" or top in self.reached.others or self._is_pythons_own(top):
+        top, parent = name.partition(".")[0], name.rpartition(".")[0]
+        if top in _OURS or top == "__main__" or self._is_pythons_own(top):
             return None
-        file, is_package = self._file(name)
-        if file is None:
-            return None
-        if not modules.is_users_file(str(file)):
+        # What lies in an installed package is; a folder without `__init__.py` may be installed in part.
+        file, is_package = (None, False) if parent in self._installed else self._file(name)
+        if parent in self._installed or (file is not None and not modules.is_users_file(str(file))):
+            self._installed.add(name)
             self.reached.others.add(top)
+            return None
+        if file is None:
             return None
         if not file.is_file():
             raise Unbundleable(
@@ -124,9 +129,12 @@ class Walk:
             return Path(spec.origin).absolute(), spec.submodule_search_locations is not None
         return None, False
 
-    def _inner(self, package: str) -> list[str]:
-        """Return the names of the modules that lie in a package."""
-        return [f"{package}.{module.name}" for module in pkgutil.iter_modules(self._places(package) or ())]
+    def _inner(self, package: str, *, is_deep: bool) -> Iterator[str]:
+        """Give the names of the modules that lie in a package."""
+        for module in pkgutil.iter_modules(self._places(package) or ()):
+            yield f"{package}.{module.name}"
+            if is_deep and module.ispkg:
+                yield f"{package}.{module.name}.**"
 
     def _spec(self, name: str) -> importlib.machinery.ModuleSpec | None:
         if name not in self._specs:
@@ -175,10 +183,9 @@ def _module(name: str, file: Path, is_package: bool) -> Module:
     base = name.replace(".", "/")
     if file.suffix == ".py":
         path = f"{base}/__init__.py" if is_package else f"{base}.py"
-        try:
+        compiled = None
+        with contextlib.suppress(SyntaxError, ValueError):  # for another Python, perhaps: nothing has imported it
             compiled = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
-        except SyntaxError as error:
-            raise Unbundleable(f"the module {name} ({file}) is no Python: {error}", "correct it") from None
         return Module(name, file, path, compiled)
     suffix = next((one for one in _EXTENSIONS if file.name.endswith(one)), file.suffix)
     return Module(name, file, f"{base}/__init__{suffix}" if is_package else f"{base}{suffix}", None)

@@ -8,6 +8,7 @@ stands in `sys.modules` under a name of its own, so that state frozen here can r
 from __future__ import annotations
 
 import builtins
+import contextlib
 import contextvars
 import functools
 import importlib
@@ -16,7 +17,7 @@ import marshal
 import pickle
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import msgspec
 from faas.function import Function, make
 
 MAIN = "__main__"
+_HOOK = "__init_subclass__"
 
 
 class Rebuilding:
@@ -58,6 +60,15 @@ class Rebuilding:
             vars(module)["__builtins__"] = builtins  # imports by compiled code look there, torch's for one
         return module
 
+    def is_of_file(self, kind: type) -> bool:
+        """Tell whether a class is one of the bundle's modules that have files."""
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        return kind.__module__ not in self._made.values() and str(file).startswith(f"{self._code}/")
+
+    def is_users(self, kind: type) -> bool:
+        """Tell whether a class is the user's, from a file or by value."""
+        return kind.__module__ in {*self._made, *self._made.values()} or self.is_of_file(kind)
+
     def source(self, filename: str) -> str:
         """Return where the source lies that code was compiled from."""
         return str(self._code / filename)
@@ -77,7 +88,7 @@ _current: contextvars.ContextVar[Rebuilding] = contextvars.ContextVar("rebuildin
 
 class _Unpickler(pickle.Unpickler):
     def persistent_load(self, found: Any) -> Any:
-        """Return what stands for a set in the stream: it itself."""
+        """Return what stands for an object in the stream: it itself."""
         return found
 
 
@@ -133,7 +144,8 @@ def set_cell(made: types.CellType, content: tuple[Any, ...]) -> None:
 
 def class_(maker: Callable[..., type], args: tuple[Any, ...]) -> type:
     """Return a class, as cloudpickle makes it; to be completed by `set_class`."""
-    return maker(*args)
+    with _unannounced(args):
+        return maker(*args)
 
 
 def set_class(made: type, state: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
@@ -144,6 +156,29 @@ def set_class(made: type, state: tuple[dict[str, Any], dict[str, Any], dict[str,
     cloudpickle._class_setstate(made, (attributes, slots))
     made.__module__, made.__qualname__ = _module_here(made.__module__), named["name"]
     set_globals(made, (named["module"], named["globals"]))
+    for name, held in named["members"].items():
+        vars(made.__members__[name]).update(held)  # type: ignore[attr-defined]  # an enumeration
+    asked = next((kind for kind in made.__mro__[1:] if _HOOK in vars(kind)), object)
+    if _current.get().is_of_file(asked):
+        super(made, made).__init_subclass__()  # type: ignore[arg-type]  # `made` is a class
+
+
+@contextlib.contextmanager
+def _unannounced(args: tuple[Any, ...]) -> Iterator[None]:
+    """Keep the user's own bases from being told of a class that is still empty.
+
+    What a base that travels by value did then travels as well; one that a file defines is told when the class is whole.
+    """
+    bases = next((types.resolve_bases(arg) for arg in args if isinstance(arg, tuple)), ())
+    hooks = {kind: vars(kind)[_HOOK] for base in bases for kind in base.__mro__ if _HOOK in vars(kind)}
+    hushed = {kind: hook for kind, hook in hooks.items() if _current.get().is_users(kind)}
+    for kind in hushed:
+        type.__delattr__(kind, _HOOK)
+    try:
+        yield
+    finally:
+        for kind, hook in hushed.items():
+            type.__setattr__(kind, _HOOK, hook)
 
 
 def set_globals(made: object, state: tuple[str, dict[str, Any]]) -> None:
@@ -190,6 +225,11 @@ def cached_property(getter: Any, name: str | None, doc: str | None) -> Any:
 def lru_cache(wrapped: Any, parameters: dict[str, Any]) -> Any:
     """Return a function that remembers its answers, with none remembered yet."""
     return functools.lru_cache(**parameters)(wrapped)
+
+
+def held(module: str, name: str) -> Any:
+    """Return what a module holds."""
+    return getattr(importlib.import_module(module), name)
 
 
 def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:

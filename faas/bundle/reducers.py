@@ -21,6 +21,7 @@ import msgspec
 from cloudpickle import cloudpickle as internals
 
 from faas.bundle import classes, rebuilt
+from faas.bundle.shared import Reference
 
 if TYPE_CHECKING:
     from faas.bundle.by_value import ByValue
@@ -121,6 +122,7 @@ REDUCERS: Final[Mapping[type, Callable[[ByValue, Any], Any]]] = {
     CodeType: lambda pickler, one: (rebuilt.code, (pickler.marshalled(one),)),
     MappingProxyType: lambda pickler, one: (MappingProxyType, (dict(one),)),
     Set: _set,
+    Reference: lambda pickler, one: (rebuilt.held, (one.module, one.name)),
     contextvars.ContextVar: _context_variable,
     msgspec.Meta: _constraints,
     functools.cached_property: lambda pickler, one: (rebuilt.cached_property, (one.func, one.attrname, one.__doc__)),

@@ -113,17 +113,23 @@ def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
 
 
 def summary(value: object) -> str:
-    """Return what tells two values apart in different processes: a plain one's text, of all else the type."""
-    if _is_plain(value):
+    """Return what tells two values apart in different processes.
+
+    That is a plain one's text, where a function or a class is defined, and of all else the type.
+    """
+    if is_plain(value):
         return repr(_ordered(value))
+    if isinstance(value, types.FunctionType | type):
+        return f"{value.__module__}:{value.__qualname__}"
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
+    """Tell whether a value is a text, a number or the like, or a container of such."""
     if type(value) in (list, tuple, set, frozenset):
-        return all(_is_plain(one) for one in value)  # type: ignore[attr-defined]
+        return all(is_plain(one) for one in value)  # type: ignore[attr-defined]
     if type(value) is dict:
-        return all(_is_plain(one) for pair in value.items() for one in pair)
+        return all(is_plain(one) for pair in value.items() for one in pair)
     return type(value) in _PLAIN
 
 
@@ -139,20 +145,19 @@ def _ordered(value: Any) -> Any:
 
 
 def _globals_of(module: types.ModuleType) -> dict[str, Any]:
-    skipped = (types.ModuleType, types.FunctionType, type)
     return {
         name: value
         for name, value in list(vars(module).items())
-        if not name.startswith("__") and not isinstance(value, skipped)
+        if not name.startswith("__") and not isinstance(value, types.ModuleType)
     }
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a clean interpreter: this framework is found there, the user's folders are not."""
+    """Return the environment of a clean interpreter: what is installed is found there, the user's folders are not."""
     found = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSTARTUP")}
-    if str(modules.HOME) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-        found["PYTHONPATH"] = str(modules.HOME)
-    return {**found, "PYTHONDONTWRITEBYTECODE": "1"}
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [place for place in named if place == str(modules.HOME) or place in modules.installed_aside()]
+    return {**found, **({"PYTHONPATH": os.pathsep.join(kept)} if kept else {}), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def main() -> None:

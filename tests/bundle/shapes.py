@@ -60,6 +60,52 @@ SHAPES = {
         " 'bits': int(Bits.A | Bits.B), 'names': [m.name for m in Mode]}\n",
         [({"mode": "fast"}, {"fast": True, "same": True, "short": "f", "bits": 3, "names": ["FAST", "SLOW"]})],
     ),
+    "enum_with_more": Shape(
+        "import enum\n"
+        "class Planet(enum.Enum):\n    EARTH = (5.0, 2.0)\n    MARS = (3.0, 1.0)\n    RED = MARS\n"
+        "    def __init__(self, mass, radius): self.mass, self.radius = mass, radius\n"
+        "    @property\n    def density(self): return self.mass / self.radius\n"
+        "class Code(str, enum.Enum):\n    OK = 'ok', 'all is well'\n    NO = 'no', 'not so'\n"
+        "    def __new__(cls, value, text):\n        made = str.__new__(cls, value)\n"
+        "        made._value_, made.text = value, text\n        return made\n"
+        "class Perm(enum.Flag):\n    NONE = 0\n    R = enum.auto()\n    W = enum.auto()\n    RW = R | W\n"
+        "@inference_function\ndef f(code: Code) -> dict:\n"
+        "    return {'density': Planet.EARTH.density, 'red': Planet.RED is Planet.MARS is Planet['RED'],"
+        " 'named': list(Planet.__members__), 'text': code.text, 'is': code == 'ok', 'rw': Perm['RW'] == Perm.R | Perm.W,"
+        " 'none': Perm['NONE'] is Perm(0), 'all': [p.name for p in Perm]}\n",
+        [
+            (
+                {"code": "ok"},
+                {
+                    "density": 2.5,
+                    "red": True,
+                    "named": ["EARTH", "MARS", "RED"],
+                    "text": "all is well",
+                    "is": True,
+                    "rw": True,
+                    "none": True,
+                    "all": ["R", "W"],
+                },
+            )
+        ],
+    ),
+    "announced_subclasses": Shape(
+        "from aid.registry import Named, NAMED\n"
+        "TOOLS = {}\n"
+        "class Tool:\n    def __init_subclass__(cls, /, key, **rest):\n        super().__init_subclass__(**rest)\n"
+        "        cls.key = key\n        TOOLS[key] = cls\n"
+        "class Add(Tool, key='add'):\n    def run(self, x): return x + 1\n"
+        "class Twice(Add, key='twice'):\n    def run(self, x): return super().run(x) * 2\n"
+        "class Third(Named):\n    name = 'third'\n"
+        "@inference_function\ndef f(x: int) -> list: return [[TOOLS[k]().run(x) for k in TOOLS], Twice.key, TOOLS['add'] is Add,"
+        " NAMED['third'] is Third, Tool.__init_subclass__.__name__]\n",
+        [({"x": 1}, [[2, 4], "twice", True, True, "__init_subclass__"])],
+    ),
+    "overrides": Shape(
+        "class P:\n    version = 1\nclass Q(P):\n    version = 1\nclass R(P):\n    version = 2\nclass S(Q, R): ...\n"
+        "@inference_function\ndef f(x: int) -> list: return [S.version, 'version' in vars(Q)]\n",
+        [({"x": 1}, [1, True])],
+    ),
     "typed_dict": Shape(
         "from typing import NotRequired, TypedDict\n"
         "class Req(TypedDict):\n    a: int\n    b: NotRequired[str]\n"
@@ -284,5 +330,6 @@ AID = {
     "aid/deep/deeper.py": "K = 100\n",
     "aid/star.py": "__all__ = ['shown', 'SHOWN']\nSHOWN = 100\nfrom .inner.most import ONE\ndef shown(x): return x + ONE + ONE - 0\n",
     "aid/by_name.py": "K = 300\n",
+    "aid/registry.py": "NAMED = {}\nclass Named:\n    def __init_subclass__(cls): NAMED[cls.name] = cls\n",
 }
 """A package beside the code: with relative imports, a folder without `__init__.py`, modules imported late."""

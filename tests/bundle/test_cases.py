@@ -156,6 +156,78 @@ def test_cp_01_a_project_installed_from_its_source_is_known_there_and_keeps_its_
     assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [["1.2.3", "cat"]]}
 
 
+def test_cp_01_a_folder_that_is_installed_in_part_travels_in_part(project, tmp_path):
+    """As `google` is, in which installed packages lie, and modules of the user's own."""
+    (project / "google").mkdir()
+    (project / "google" / "mine.py").write_text(
+        "from google.protobuf import struct_pb2\nNULL = struct_pb2.NULL_VALUE\n"
+    )
+    (project / "app.py").write_text(
+        HEAD + "import google.protobuf\nfrom google import mine\n"
+        "@inference_function\ndef f(x: int) -> list: return [x + mine.NULL, google.protobuf is not None]\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    made = json.loads((tmp_path / "b" / "bundle.json").read_text())
+    assert sorted(made["files"]) == ["code/app.py", "code/google/mine.py"]
+    assert list(made["libraries"]) == ["protobuf"]
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [[1, True]]}
+
+
+def test_cp_01_what_is_installed_into_a_folder_of_its_own_is_not_the_users(project, tmp_path):
+    """As by `pip install --target`, with the folder named in `PYTHONPATH`."""
+    (tmp_path / "libs" / "mine-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / "libs" / "mine-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n"
+    )
+    (tmp_path / "libs" / "mine.py").write_text("K = 5\n")
+    (project / "app.py").write_text(
+        HEAD + "import mine\n@inference_function\ndef f(x: int) -> int: return x + mine.K\n"
+    )
+    bundled = ("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"))
+    done = run(*bundled, cwd=project, PYTHONPATH=str(tmp_path / "libs"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "b" / "code").iterdir()) == ["app.py"]
+
+
+def test_cp_01_modules_that_a_package_finds_in_its_folder_travel(project, tmp_path):
+    """As plug-ins that register themselves: without them a package imports well, and knows of none."""
+    for package, code in (
+        ("kinds", "import importlib, pkgutil\nALL = {}\nfor found in pkgutil.iter_modules(__path__):\n"
+                  "    importlib.import_module(f'{__name__}.{found.name}')\n"),
+        ("later", "ALL = {}\n"),
+    ):  # fmt: skip
+        (project / package).mkdir()
+        (project / package / "__init__.py").write_text(code)
+        (project / package / "deep").mkdir()
+        (project / package / "deep" / "__init__.py").write_text(f"from {package} import ALL\nALL['deep'] = 1\n")
+        (project / package / "deep" / "two.py").write_text(f"from {package} import ALL\nALL['two'] = 1\n")
+        (project / package / "one.py").write_text(f"from {package} import ALL\nALL['one'] = 1\n")
+    (project / "app.py").write_text(
+        HEAD + "import importlib, pkgutil\nimport kinds, later\n"
+        "@inference_function\nclass f:\n    def setup(self):\n"
+        "        for found in pkgutil.walk_packages(later.__path__, 'later.'): importlib.import_module(found.name)\n"
+        "    def predict(self, x: int) -> list: return [sorted(kinds.ALL), sorted(later.ALL)]\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [[["deep", "one"], ["deep", "one", "two"]]]}
+
+
+def test_cp_01_a_module_for_another_python_that_is_not_imported_travels_as_it_is(project, tmp_path):
+    (project / "new.py").write_text("type Number = int\n")
+    (project / "app.py").write_text(
+        HEAD + "import sys\nif sys.version_info >= (4,):\n    import new\n"
+        "@inference_function\ndef f(x: int) -> int: return x\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [1]}
+    assert (tmp_path / "b" / "code" / "new.py").is_file()
+
+
 MARKED = (
     PACKED + "import os\n"
     "class Marks:\n"
@@ -300,6 +372,29 @@ def test_cp_04_setup_sets_a_global_that_predict_reads_and_values_are_of_when_it_
     )
     shutil.rmtree(project)
     assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [[8, 2, 3, ["a"]]]}
+
+
+def test_cp_04_what_a_module_holds_is_one_for_all_that_have_it(project, tmp_path):
+    (project / "state.py").write_text(
+        "CACHE, SEEN, MANY = {}, [], {'a'}\ndef fill(): CACHE['k'] = 7; MANY.add('b')\ndef seen(): return SEEN\n"
+        "def scale(x): return x\ndef scaled(x): return scale(x)\nclass Base:\n    k = 1\n"
+    )
+    script(
+        project,
+        PACKED + "import os, prometheus_client, state\nfrom os import environ\nfrom sys import stderr\n"
+        "from prometheus_client import REGISTRY\nfrom state import CACHE, MANY, SEEN, fill, scaled, seen\n"
+        "class Other(state.Base):\n    k = 2\n"
+        "SEEN.append(1)\nstate.scale = lambda x: x * 10\nstate.Base = Other\n"
+        "@inference_function\nclass f:\n    def setup(self): fill()\n"
+        "    def predict(self, x: int) -> list:\n        print('here', file=stderr)\n"
+        "        return [x + CACHE['k'], sorted(MANY), SEEN, SEEN is seen(), scaled(x), state.Base.k,"
+        " environ is os.environ, REGISTRY is prometheus_client.REGISTRY]\n"
+        "os.environ['TOKEN'] = 'hunter' + '2'\n"
+        f"bundle.make(f, Path({str(tmp_path)!r}) / 'b')\nprint(0)\n",
+    )
+    shutil.rmtree(project)
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [[8, ["a", "b"], [1], True, 10, 2, True, True]]}
+    assert b"hunter2" not in (tmp_path / "b" / "payload.pickle").read_bytes()
 
 
 def test_a_traceback_shows_the_lines_of_code_that_travelled(project, tmp_path):

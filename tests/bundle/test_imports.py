@@ -31,6 +31,10 @@ def imported(source: str, package: str = "") -> list[str]:
         ("__import__(f'.plugins.{n}', p)", "p", ["p.plugins.*"]),
         ("__import__('a'.split('.')[0])", "p", ["a"]),
         ("text = 'a.b'", "", []),
+        ("for m in iter_modules(__path__): import_module(f'{__name__}.{m.name}')", "p", ["p.*"]),
+        ("for f in Path(__file__).parent.glob('*.py'): import_module(f'{__package__}.{f.stem}')", "p.q", ["p.q.*"]),
+        ("import p\ndef find():\n    return [m for m in walk_packages(p.__path__)]", "", ["p", "p.**"]),
+        ("HERE = Path(__file__)", "p", []),
     ],
 )
 def test_imports_are_read_wherever_they_stand(source, package, found):
@@ -41,5 +45,10 @@ def test_the_names_that_code_may_look_for():
     code = compile("def f():\n    global G\n    G = H\n    return [I for _ in J]\nK = L\n", "x.py", "exec")
     assert {"G", "H", "I", "J", "L"} <= set(names.global_names(code))
     assert list(names.annotated_names({"a": "list[Node]", "b": int, "c": "no python at all"})) == ["list", "Node"]
-    used = compile("lambda: concurrent.futures.wait", "x.py", "exec")
-    assert "concurrent.futures" in names.submodules(used, [concurrent, os, 3])
+    for code in (
+        "lambda: concurrent.futures.wait",
+        "lambda: getattr(getattr(concurrent, 'futures'), 'wait')",
+        "operator.attrgetter('futures.wait')(concurrent)",
+    ):
+        assert "concurrent.futures" in names.submodules(compile(code, "x.py", "exec"), [concurrent, os, 3])
+    assert names.submodules(compile("concurrent['futures']", "x.py", "exec"), [concurrent]) == []
