@@ -11,6 +11,7 @@ from faas.errors import SettingError
 
 MAX_LENGTH = 63
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+_BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def label(name: str) -> str:
@@ -20,7 +21,7 @@ def label(name: str) -> str:
         SettingError: nothing of `name` can stand in a label, or the result is longer than 63 characters.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    cleaned = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
+    cleaned = _BETWEEN_WORDS.sub("-", plain.lower()).strip("-")
     if cleaned and cleaned[0].isdigit():
         cleaned = f"f-{cleaned}"
     if not cleaned or len(cleaned) > MAX_LENGTH:
