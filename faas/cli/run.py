@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import AsyncIterator
 from typing import Any, TextIO
 
 import click
@@ -43,7 +44,7 @@ def command(target: str, data: str | None, file: str | None, path: str) -> None:
             then = f"faas run {target}{where} {example.of(endpoint.signature)}"
             raise Failure(in_full(error), then, CALL_WAS_WRONG) from error
         try:
-            asyncio.run(_call(function, endpoint, kwargs, answers))
+            _call(function, endpoint, kwargs, answers)
         except FaasError:
             raise
         except Exception as error:
@@ -93,7 +94,11 @@ def _kwargs(signature: Signature, given: Body | None) -> dict[str, Any]:
     return signature.decode(b"{}" if given is None else given.content)
 
 
-async def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], out: TextIO) -> None:
+def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], out: TextIO) -> None:
+    """Call the function and print what it answers.
+
+    What is plain runs without a loop around it, as in an instance: it may run one itself, and Ctrl-C breaks it off.
+    """
     handler = Handler(function)
     handler.setup()
     handler.after_thaw()
@@ -103,17 +108,22 @@ async def _call(function: Function, endpoint: Endpoint, kwargs: dict[str, Any], 
         match endpoint.signature.kind:
             case "plain":
                 _print(answer, out)
-            case "async":
-                _print(await answer, out)
             case "generator":
                 for event in answer:
                     _print(event, out)
-            case "async_generator":
-                async for event in answer:
-                    _print(event, out)
+            case "async" | "async_generator":
+                asyncio.run(_await(answer, out))
     finally:
         set_gradients(True)
         handler.teardown()
+
+
+async def _await(answer: Any, out: TextIO) -> None:
+    if isinstance(answer, AsyncIterator):
+        async for event in answer:
+            _print(event, out)
+    else:
+        _print(await answer, out)
 
 
 def _print(value: Any, out: TextIO) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import HELLO, Faas
+from tests.cli.process import running
 
 KINDS = """
 import asyncio
@@ -215,3 +217,32 @@ def test_gradients_are_off_as_in_an_instance_unless_asked_for(faas: Faas) -> Non
     )
     assert faas("run", "grad.py:off").out == "false\n"
     assert faas("run", "grad.py:on").out == "true\n"
+
+
+def test_ctrl_c_breaks_off_what_computes(folder: Path) -> None:
+    Path("endless_run.py").write_text(
+        "import threading\n"
+        "from faas import inference_function\n"
+        "@inference_function\n"
+        "class Endless:\n"
+        "    def predict(self) -> str:\n"
+        "        print('computing', flush=True)\n"
+        "        threading.Event().wait(60)\n"
+        "        return 'too late'\n"
+        "    def teardown(self): print('torn down', flush=True)\n"
+    )
+    with running("run", "endless_run.py", merged=True) as computing:
+        computing.wait_for("computing")
+        assert computing.end(signal.SIGINT) == 1
+    assert [line.strip() for line in computing.lines if line.strip()] == ["computing", "torn down", "stopped"]
+
+
+def test_a_plain_function_may_run_a_loop_of_its_own(faas: Faas) -> None:
+    Path("loop_run.py").write_text(
+        "import asyncio\n"
+        "from faas import inference_function\n"
+        "@inference_function\n"
+        "def looped(n: int) -> int:\n"
+        "    return asyncio.run(asyncio.sleep(0, n + 1))\n"
+    )
+    assert faas("run", "loop_run.py", "--data", "1").out == "2\n"
