@@ -125,15 +125,17 @@ def split(tensors: Iterable[_T], num_bytes: Callable[[_T], int], *, shard_bytes:
 
 def _distinct(names: Iterable[str]) -> list[str]:
     taken: set[str] = set()
+    last: dict[str, int] = {}  # the number that was given last, of each name that came again
     distinct = []
     for given in names:
         # Files name tensors in UTF-8, which has no half of a surrogate pair; keys of dictionaries may.
         name = given.encode(errors="backslashreplace").decode()
         base = f"_{name}" if name.startswith(FILLER_PREFIX) or name == METADATA_KEY else name
-        candidate, number = base, 1
+        candidate, number = base, last.get(base, 1)
         while candidate in taken:
             number += 1
             candidate = f"{base}#{number}"
+        last[base] = number
         taken.add(candidate)
         distinct.append(candidate)
     return distinct

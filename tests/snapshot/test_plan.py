@@ -143,3 +143,10 @@ def test_half_a_surrogate_pair_in_a_name_can_be_written_to_a_file() -> None:
 
 def test_nothing_to_store_makes_no_shard() -> None:
     assert plan([], []) == Plan((), ())
+
+
+def test_many_names_alike_are_made_distinct_at_once() -> None:
+    sources = [source(64 * number, (1,)) for number in range(50_000)]
+    names = [view.name for view in plan(sources, ["<tuple>"] * len(sources)).views]
+    assert names[:3] == ["<tuple>", "<tuple>#2", "<tuple>#3"]
+    assert len(set(names)) == len(names)
