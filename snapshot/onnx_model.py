@@ -1,4 +1,4 @@
-"""Which other files an ONNX model keeps its weights in.
+"""Which other files an ONNX model keeps its weights in, and what onnxruntime does not tell of its inputs.
 
 The `onnx` package is not needed to run a model, so it is not needed here: this walks the protocol-buffer message and
 looks only at the fields that lead to tensors. A message is a run of fields, each a tag (number and wire type) and a
@@ -6,6 +6,7 @@ value; a value of wire type 2 has its length in front, and is skipped or entered
 """
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
@@ -24,6 +25,8 @@ _FIELDS: dict[str, dict[int, str]] = {
     "Tensor": {13: "Entry"},
 }  # fmt: skip
 _KEY, _VALUE = 1, 2
+# Fields on the way from a model to the shapes of its inputs.
+_GRAPH, _INPUT, _NAME, _TYPE, _TENSOR_TYPE, _SHAPE = 7, 11, 1, 2, 1, 2
 _ORT_FORMAT_MARK = b"ORTM"
 
 
@@ -40,6 +43,26 @@ def external_files(model: memoryview) -> list[str]:
     return list(dict.fromkeys(_locations(model, "Model")))
 
 
+def inputs_of_any_rank(model: memoryview) -> frozenset[str]:
+    """The inputs of an ONNX model that are arrays of which it does not tell how many axes they have.
+
+    Raises ValueError when the bytes are not a protocol-buffer message.
+    """
+    if is_ort_format(model):
+        return frozenset()
+    found = []
+    for graph in _all(model, _GRAPH):
+        for value in _all(graph, _INPUT):
+            arrays = [kind for types in _all(value, _TYPE) for kind in _all(types, _TENSOR_TYPE)]
+            if arrays and not any(_all(kind, _SHAPE) for kind in arrays):
+                found += [bytes(name).decode() for name in _all(value, _NAME)]
+    return frozenset(found)
+
+
+def _all(message: memoryview, number: int) -> list[memoryview]:
+    return [value for found, value in _fields(message) if found == number]
+
+
 def _locations(message: memoryview, kind: str) -> Iterator[str]:
     inner = _FIELDS[kind]
     for number, value in _fields(message):
@@ -47,7 +70,8 @@ def _locations(message: memoryview, kind: str) -> Iterator[str]:
         if entered == "Entry":
             entry = dict(_fields(value))
             if bytes(entry.get(_KEY, b"")) == b"location":
-                yield bytes(entry.get(_VALUE, b"")).decode()
+                # In one spelling: some exporters write ./weights.bin.
+                yield str(PurePosixPath(bytes(entry.get(_VALUE, b"")).decode()))
         elif entered is not None:
             yield from _locations(value, entered)
 

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 Axis = int | str | None
 
+_FIRST_INEXACT = 2.0**53
+"""From here on not every integer is a float."""
 _TEXT = "text"
-_KINDS = {"U": _TEXT, "S": "bytes", "O": "objects"}
+_KINDS = {"U": _TEXT, "T": _TEXT, "S": "bytes", "O": "objects"}
 """What callers are told of arrays that hold no numbers."""
 
 
@@ -40,15 +42,41 @@ def fit(declared: Input, given: Any, *, any_batch: bool = False) -> "np.ndarray[
     """
     import numpy as np
 
+    wanted = np.dtype(declared.dtype)
     try:
-        array = np.asarray(given)
+        array = _texts(given) if wanted.kind == "O" else np.asarray(given)
+        if wanted.kind in "iu" and array.dtype.kind == "f" and isinstance(given, list | tuple):
+            array = _exact(given, array, wanted)
     except ValueError:
         raise _mismatch(declared, "lists of different lengths") from None
     lengths = declared.shape
     if lengths is not None and not _fits(lengths, array.shape, any_batch):
         raise _mismatch(declared, _what(array))
-    wanted = np.dtype(declared.dtype)
-    return array if array.dtype == wanted else _cast(declared, array, wanted)
+    return array if array.dtype == wanted and wanted.kind != "O" else _cast(declared, array, wanted)
+
+
+def _exact(given: Any, array: "np.ndarray[Any, Any]", wanted: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
+    """Large integers as they were given, where numpy took them for floats: for a float among them, or their range."""
+    import numpy as np
+
+    if not (np.abs(array) >= _FIRST_INEXACT).any() or not (np.isfinite(array) & (array == np.trunc(array))).all():
+        return array
+    limits = np.iinfo(wanted)
+    numbers = [int(one) for one in np.asarray(given, dtype=object).flat]
+    if not all(limits.min <= one <= limits.max for one in numbers):
+        return array  # to be refused
+    return np.array(numbers, dtype=wanted).reshape(array.shape)
+
+
+def _texts(given: Any) -> "np.ndarray[Any, Any]":
+    """Texts as objects: in an array of numpy's own each takes the memory of the longest, and loses zeros at its end."""
+    import numpy as np
+
+    if isinstance(given, list | tuple | str):
+        array = np.asarray(given, dtype=object)
+        if all(isinstance(one, str) for one in array.flat):
+            return array
+    return np.asarray(given)
 
 
 def _fits(wanted: Sequence[Axis], given: Sequence[int], any_batch: bool) -> bool:
@@ -63,8 +91,8 @@ def _cast(declared: Input, array: "np.ndarray[Any, Any]", wanted: "np.dtype[Any]
 
     what = _what(array)
     if wanted.kind == "O":  # texts, which onnxruntime takes as objects
-        if array.dtype.kind in "UO" and all(isinstance(one, str) for one in array.flat):
-            return array.astype(object)
+        if array.dtype.kind in "UOT" and all(isinstance(one, str) for one in array.flat):
+            return array.astype(object, copy=False)
         raise _mismatch(declared, what)
     if array.size == 0:
         return array.astype(wanted)

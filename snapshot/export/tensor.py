@@ -4,6 +4,7 @@ What only hands values out is done here, as torch does it. All else, arithmetic 
 real tensor of these values, and torch is imported for it: an approximation of torch would be wrong unseen.
 """
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,8 +43,8 @@ class Tensor:
 
         return torch.from_numpy(self._array if self._array.flags.writeable else self._array.copy())
 
-    def numpy(self) -> "np.ndarray[Any, Any]":
-        """The values as an array."""
+    def numpy(self, *, force: bool = False) -> "np.ndarray[Any, Any]":
+        """The values as an array; there is nothing that would have to be forced."""
         return self._array
 
     def tolist(self) -> Any:
@@ -74,11 +75,11 @@ class Tensor:
         """The length of each axis, or of one."""
         return self.shape if dim is None else self.shape[dim]
 
-    def argmax(self, dim: int | None = None) -> "Tensor":
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> "Tensor":
         """The place of the greatest value, along an axis where one is given."""
         import numpy as np
 
-        return Tensor(np.asarray(self._array.argmax(axis=dim)))
+        return Tensor(np.asarray(np.argmax(self._array, axis=dim, keepdims=keepdim)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
         import numpy as np
@@ -109,6 +110,12 @@ class Tensor:
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __index__(self) -> int:
+        return operator.index(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if self.ndim else format(self.item(), spec)
 
     def __repr__(self) -> str:
         return f"Tensor({self._array!r})"

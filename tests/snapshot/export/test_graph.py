@@ -125,3 +125,57 @@ def test_a_graph_is_frozen_with_its_session(tmp_path: Path) -> None:
     snapshot.freeze({"graph": doubling(4)}, tmp_path / "s")
     back = snapshot.thaw(tmp_path / "s").state["graph"]
     assert back.run({"x": np.ones((3, 3), "f4")})["y"].tolist() == [[2.0] * 3] * 3
+
+
+def same(kind: int, shape: list[int | str] | None) -> OnnxGraph:
+    return opened([helper.make_node("Identity", ["x"], ["y"])], [vi("x", kind, shape)], [vi("y", kind, shape)], [])
+
+
+def test_or_02_an_input_of_any_rank_takes_any_and_a_number_only_one() -> None:
+    x, y = (vi(name, TensorProto.FLOAT, None) for name in "xy")
+    identity = unchecked(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "tiny", [x], [y]))
+    for x in (3.0, [1.0, 2.0], [[1.0, 2.0]]):
+        assert identity.run({"x": x})["y"].tolist() == x
+    with pytest.raises(InputMismatch, match=r"input 'x': got float64\[1\], wanted float32\[\]"):
+        same(TensorProto.FLOAT, []).run({"x": [1.0]})
+
+
+def test_an_input_of_any_rank_is_so_in_a_file_and_after_a_thaw_too(tmp_path: Path) -> None:
+    x, y = (vi(name, TensorProto.FLOAT, None) for name in "xy")
+    graph = unchecked(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "tiny", [x], [y]))
+    (tmp_path / "model.onnx").write_bytes(graph.session._model_bytes)
+    snapshot.freeze(OnnxGraph(onnxruntime.InferenceSession(tmp_path / "model.onnx")), tmp_path / "s")
+    assert snapshot.thaw(tmp_path / "s").state.run({"x": [[1.0]]})["y"].tolist() == [[1.0]]
+
+
+def unchecked(graph: onnx.GraphProto) -> OnnxGraph:
+    """Of a model that the checker refuses, and exporters write all the same."""
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return OnnxGraph(onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]))
+
+
+def test_or_02_texts_are_taken_whole() -> None:
+    texts = ["zero at the end\0", "\0", "", "ü日本😀"]
+    for given in (texts, np.array(texts, object)):
+        assert same(TensorProto.STRING, ["n"]).run({"x": given})["y"].tolist() == texts
+
+
+def test_or_02_axes_that_should_be_of_one_length_are_named_where_the_model_fails() -> None:
+    inputs = [vi(name, TensorProto.INT64, ["batch", "length"]) for name in ("ids", "mask")]
+    add = helper.make_node("Add", ["ids", "mask"], ["y"])
+    graph = opened([add], inputs, [vi("y", TensorProto.INT64, ["batch", "length"])], [])
+    assert graph.run({"ids": [[1, 2]], "mask": [[3]]})["y"].tolist() == [[4, 5]]  # the model takes it
+    with pytest.raises(InputMismatch, match=r"input 'mask': got 2 as 'length', wanted 3, which 'length' is in 'ids'"):
+        graph.run({"ids": [[1, 2, 3]], "mask": [[1, 2]]})
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_or_01_an_answer_of_axes_that_are_not_told_is_joined_where_it_has_rows(batch: int) -> None:
+    x = np.arange(9, dtype="f4").reshape(3, 3)
+    ins, outs = [vi("x", TensorProto.FLOAT, [batch, 3])], [vi("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "tiny", ins, outs)
+    assert unchecked(graph).run({"x": x})["y"].tolist() == x.tolist()
+    graph = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)], "tiny", ins, outs)
+    assert float(unchecked(graph).run({"x": np.ones((batch, 3))})["y"]) == 3.0 * batch
+    with pytest.raises(InputMismatch, match="does not answer row by row"):
+        unchecked(graph).run({"x": x})

@@ -18,6 +18,10 @@ IDS = Input("ids", "int64", (None, None))
         ("int64", [True, False], [1, 0]),
         ("int32", [2**31 - 1, -(2**31)], [2**31 - 1, -(2**31)]),
         ("uint8", [255.0], [255]),
+        ("int64", [2**53 + 1, 1.0], [2**53 + 1, 1]),
+        ("uint64", [2**63 + 1, 1], [2**63 + 1, 1]),
+        ("uint64", [2**64 - 1, 1.0], [2**64 - 1, 1]),
+        ("int64", [1e18, 1], [10**18, 1]),
         ("float32", [1, 2], [1.0, 2.0]),
         ("float32", np.array([1.5, 2.5], "f8"), [1.5, 2.5]),
         ("float64", np.array([1.5], "f2"), [1.5]),
@@ -41,6 +45,9 @@ def test_or_02_what_loses_nothing_is_cast(dtype: str, given: object, wanted: lis
         ("uint8", [-1], "-1"),
         ("int64", [float("nan")], "nan"),
         ("int64", [2.0**63], "9.22"),
+        ("uint64", [-1, 2**63], "-1"),
+        ("int64", [2**53 + 1, 0.5], "0.5"),
+        ("int64", [float("inf"), 1], "inf"),
         ("int64", [1e300], "1e\\+300"),
         ("float32", [1e300], "1e\\+300"),
         ("int64", ["1"], "text"),
@@ -48,6 +55,9 @@ def test_or_02_what_loses_nothing_is_cast(dtype: str, given: object, wanted: lis
         ("object", [b"1"], "bytes"),
         ("bool", [1], "int64"),
         ("object", [1], "int64"),
+        ("object", ["a", None], "objects"),
+        ("object", np.array(["a", 1], object), "objects"),
+        ("object", np.array([b"1"], object), "objects"),
         ("float32", [1 + 2j], "complex128"),
     ],
 )
@@ -77,3 +87,11 @@ def test_an_array_that_fits_is_taken_as_it_is() -> None:
     array = np.ones((1, 2), "i8")
     assert fit(IDS, array) is array
     assert fit(Input("x", "int64", None), array) is array
+
+
+def test_texts_take_no_more_memory_than_they_have() -> None:
+    texts = ["x" * 1_000_000, *("y" * 3 for _ in range(10_000))]  # 40 GB in an array of numpy's own
+    array = fit(Input("x", "object", (None,)), texts)
+    assert (array.dtype, array[0] is texts[0]) == (np.dtype(object), True)
+    with pytest.raises(InputMismatch, match="lists of different lengths"):
+        fit(Input("x", "object", (None, None)), [["a"], ["b", "c"]])

@@ -107,9 +107,18 @@ def test_a_tensor_hands_out_its_values_as_torch_would() -> None:
     assert ours[:, None, -1].tolist() == theirs[:, None, -1].tolist()
     assert ours[0, 1].item() == float(ours[0, 1]) == 3.0
     assert int(ours.argmax()) == int(theirs.argmax())
-    assert ours.argmax(-1).tolist() == theirs.argmax(-1).tolist()
+    for options in ({"dim": -1}, {"dim": 0, "keepdim": True}, {"keepdim": True}):
+        assert ours.argmax(**options).tolist() == theirs.argmax(**options).tolist()
+    assert "abcd"[ours.argmax()] == "abcd"[theirs.argmax()] == "b"
+    assert f"{ours[0, 1]:.2f} {ours[0, 1]}" == f"{theirs[0, 1]:.2f} {theirs[0, 1]}" == "3.00 3.0"
+    assert ours.numpy(force=True) is ours.numpy()
     assert ours.cpu().detach() is ours
     assert [row.tolist() for row in ours] == values
+    for odd in (lambda t: "abcd"[t[0, 0]], lambda t: f"{t:.2f}"):  # a float is no place, a matrix no number
+        with pytest.raises(TypeError):
+            odd(theirs)
+        with pytest.raises(TypeError):
+            odd(ours)
 
 
 def test_what_a_tensor_cannot_do_torch_does() -> None:
