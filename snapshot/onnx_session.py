@@ -15,7 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapshot.mapping import map_private, opened
 from snapshot.onnx_model import external_files, is_ort_format
@@ -80,6 +80,24 @@ def open_session(
     return session
 
 
+class NodeInfo(NamedTuple):
+    """What a session tells of one of its inputs or outputs, in the place of onnxruntime's own object."""
+
+    name: str
+    shape: list[int | str | None]
+    type: str
+
+
+def reduce_node(node: "onnxruntime.NodeArg") -> Reduced:
+    """An input or output of a session, as handlers keep them, as what it tells."""
+    return NodeInfo, (node.name, node.shape, node.type)
+
+
+def reduce_options(options: "onnxruntime.SessionOptions") -> Reduced:
+    """The options for sessions that are yet to be opened."""
+    return _session_options, (_changed_options(options),)
+
+
 def _session_options(options: dict[str, Any]) -> "onnxruntime.SessionOptions":
     import onnxruntime
 
@@ -106,8 +124,13 @@ def _optimised(session: "onnxruntime.InferenceSession", options: dict[str, Any],
     for key, value in (("file_name", f"{model}.data"), ("min_size_in_bytes", str(_LARGE_WEIGHT_BYTES))):
         session_options.add_session_config_entry(f"session.optimized_model_external_initializers_{key}", value)
     source = session._model_path if session._model_bytes is None else session._model_bytes
+    reading = onnxruntime.SessionOptions()
+    reading.graph_optimization_level = levels.ORT_DISABLE_ALL
+    reading.add_session_config_entry("session.disable_prepacking", "1")
     try:
         onnxruntime.InferenceSession(source, session_options, providers=session.get_providers())
+        # It writes some models so that it cannot read them, those with weights in branches and loops among them.
+        onnxruntime.InferenceSession(folder / model, reading, providers=session.get_providers())
     except Exception:  # of any kind: what cannot be written (operators of the user's own) is kept as it is
         shutil.rmtree(folder)
         return None

@@ -32,6 +32,8 @@ _BUILT_IN: dict[str, Reducer] = {
     "random.Random": generators.reduce_generator,
     "torch._C.Generator": generators.reduce_generator,
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
+    "onnxruntime.capi.onnxruntime_pybind11_state.NodeArg": onnx_session.reduce_node,
+    "onnxruntime.capi.onnxruntime_pybind11_state.SessionOptions": onnx_session.reduce_options,
 }
 
 

@@ -28,7 +28,8 @@ def import_model(path: Path, folder: Path, *, meta: Mapping[str, object]) -> Man
     try:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:  # of a dozen classes, which onnxruntime makes from a table of status codes
-        raise ImportRefused(f"onnxruntime cannot open {path}: {error}", "export the model again") from error
+        later = f"export the model again, or install a later onnxruntime than {onnxruntime.__version__}"
+        raise ImportRefused(f"onnxruntime cannot open {path}: {error}", later) from error
     return freeze(session, folder, meta=meta)
 
 

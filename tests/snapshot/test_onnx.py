@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
 import snapshot
 from snapshot.onnx_model import external_files
@@ -220,3 +221,69 @@ def test_any_changed_model_is_read_or_refused(position: int, value: int) -> None
         external_files(memoryview(bytes(changed)))
     except ValueError:
         return
+
+
+def choosing() -> bytes:
+    """The model y = x + w0 or x + w1, whose weights lie in its branches."""
+    branches = {}
+    for number, name in enumerate(("else_branch", "then_branch")):
+        weights = numpy_helper.from_array(np.full(500, number, "f4"), f"w{number}")
+        out = helper.make_tensor_value_info(f"o{number}", TensorProto.FLOAT, [500])
+        add = helper.make_node("Add", ["x", f"w{number}"], [f"o{number}"])
+        branches[name] = helper.make_graph([add], name, [], [out], [weights])
+    ins = [
+        helper.make_tensor_value_info(*one) for one in (("c", TensorProto.BOOL, []), ("x", TensorProto.FLOAT, [500]))
+    ]
+    outs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [500])]
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], **branches)], "choosing", ins, outs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def test_a_model_with_weights_in_its_branches_answers_as_before(roundtrip: Roundtrip) -> None:
+    back = roundtrip(session_on(choosing()))
+    for number in (0, 1):
+        (y,) = back.run(None, {"c": np.array(bool(number)), "x": np.ones(500, "f4")})
+        assert y.tolist() == [number + 1.0] * 500
+
+
+@pytest.mark.parametrize("level", [ALL, OFF])
+def test_a_place_may_be_spelt_in_any_way(tmp_path: Path, level: object) -> None:
+    home = tmp_path / "model"
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "w.bin").write_bytes(WEIGHTS.tobytes())
+    (home / "adder.onnx").write_bytes(adder(tensor("w", 4, location="./data//w.bin"), 4))
+    snapshot.freeze(session_on(home / "adder.onnx", graph_optimization_level=level), tmp_path / "s")
+    assert answer(snapshot.thaw(tmp_path / "s").state) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_model_that_onnxruntime_writes_and_cannot_read_is_kept_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, opening = session_on(INLINE), onnxruntime.InferenceSession.__init__
+
+    def spoil(self: object, source: object, options: onnxruntime.SessionOptions, **others: object) -> None:
+        opening(self, source, options, **others)
+        if options.optimized_model_filepath:
+            Path(options.optimized_model_filepath).write_bytes(INLINE[:-3])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(onnxruntime.InferenceSession, "__init__", spoil)
+        snapshot.freeze(session, tmp_path / "s")
+    assert answer(snapshot.thaw(tmp_path / "s").state) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_what_handlers_keep_beside_a_session_comes_back(roundtrip: Roundtrip) -> None:
+    session, options = session_on(INLINE), onnxruntime.SessionOptions()
+    options.inter_op_num_threads = 3
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    kept = {"in": session.get_inputs(), "out": session.get_outputs(), "options": options, "session": session}
+    back = roundtrip(kept)
+    assert [(one.name, one.shape, one.type) for one in (*back["in"], *back["out"])] == [
+        ("x", [4], "tensor(float)"),
+        ("y", [4], "tensor(float)"),
+    ]
+    assert back["options"].inter_op_num_threads == 3
+    assert back["options"].get_session_config_entry("session.disable_prepacking") == "1"
+    assert answer(onnxruntime.InferenceSession(INLINE, back["options"], providers=CPU)) == answer(back["session"])
+    assert [one.name for one in roundtrip(back)["in"]] == ["x"]
