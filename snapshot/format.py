@@ -52,8 +52,11 @@ class Writable(Protocol):
         """Append `content`."""
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One tensor in a header. `data_offsets`: begin and end of its bytes, counted from the end of the header."""
+class Entry(msgspec.Struct, frozen=True):
+    """One tensor in a header. `data_offsets`: begin and end of its bytes, counted from the end of the header.
+
+    What else a writer has noted of the tensor is passed over, as other readers do.
+    """
 
     dtype: str
     shape: Shape

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from snapshot import arrays, tensors
 from snapshot.errors import SnapshotNotFoundError
 from snapshot.loader import Loader, LoadMode, loader_for
@@ -49,12 +47,21 @@ class Weights(Mapping[str, Any]):
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
-        """The model's config.json. Raises SnapshotNotFoundError when none was kept."""
+        """The model's config.json, with infinite numbers as such. Raises SnapshotNotFoundError when none was kept."""
         if self.folder is None or not (self.folder / CONFIG_FILE).is_file():
             raise SnapshotNotFoundError(
                 f"no {CONFIG_FILE} was kept with these weights: write the configuration yourself"
             )
-        return msgspec.json.decode((self.folder / CONFIG_FILE).read_bytes(), type=dict[str, Any])
+        # Not by msgspec, which keeps to JSON: that has no word for infinity, and configurations of models have it.
+        import json  # local: not every handler asks
+
+        return dict(json.loads((self.folder / CONFIG_FILE).read_bytes(), object_hook=_number_or_object))
+
+
+def _number_or_object(members: dict[str, Any]) -> Any:
+    """The number that transformers writes as an object, since JSON has no word for it; any other object as it is."""
+    spelt = members.get("__float__")
+    return float(spelt) if len(members) == 1 and spelt in ("Infinity", "-Infinity", "NaN") else members
 
 
 def _kept(folder: Path) -> KeptFiles:

@@ -17,7 +17,7 @@ from faas.cli.listing import duration, size
 from faas.clock import monotonic
 from faas.preparation import Preparations
 from snapshot.imports import DTYPES, Imported, import_model
-from snapshot.imports.shard_index import INDEX_SUFFIX
+from snapshot.imports.shard_index import is_index
 from snapshot.s3_address import is_s3
 from snapshot.staging import scratch_folder
 from snapshot.store import MAX_NAME_LENGTH, check_name
@@ -86,7 +86,7 @@ def _name(source: Path, asked: str | None) -> str:
         except snapshot.BadNameError as error:
             raise Failure(str(error), "name it otherwise: --name NAME", CALL_WAS_WRONG) from error
     path = source.absolute()
-    if path.name.endswith(INDEX_SUFFIX):
+    if is_index(path.name):
         path = path.parent
     plain = next((path.name.removesuffix(suffix) for suffix in _SUFFIXES if path.name.endswith(suffix)), path.name)
     if path.is_dir():

@@ -6,7 +6,7 @@ from typing import Literal
 
 from snapshot.errors import ImportRefused
 from snapshot.imports.incoming import first_bytes
-from snapshot.imports.shard_index import INDEX_SUFFIX
+from snapshot.imports.shard_index import is_index
 
 Format = Literal["huggingface", "safetensors", "torch", "gguf", "onnx"]
 
@@ -26,13 +26,16 @@ def detect(source: Path) -> Format:
         raise ImportRefused(f"{where} is not there", "download the model first, and name its folder or file")
     if not (source.is_dir() or source.is_file()):  # which would be waited for, and cannot be read twice
         raise ImportRefused(f"{source} is a pipe or a device", "write the model to a file first, and name that")
-    if source.is_dir() or source.name.endswith(INDEX_SUFFIX):
+    if source.is_dir() or is_index(source.name):
         return "huggingface"
     begin = first_bytes(source)
     if begin.startswith(_GGUF_MARK):
         return "gguf"
-    if source.suffix in _OF_SUFFIX:
-        return _OF_SUFFIX[source.suffix]
+    of_suffix = _OF_SUFFIX.get(source.suffix.lower())
+    if begin[8:9] == b"{" and not begin.startswith((_ZIP_MARK, _PICKLE_MARK)) and of_suffix in (None, "torch"):
+        return "safetensors"  # whatever its name
+    if of_suffix:
+        return of_suffix
     if begin.startswith((_ZIP_MARK, _PICKLE_MARK)):
         return "torch"
     raise ImportRefused(f"{source} is of no format that is known here", _KNOWN)

@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapshot.errors import ImportRefused, SizeMismatchError
+from snapshot.errors import DamagedError, ImportRefused, SizeMismatchError
 from snapshot.imports import gguf_llama, gguf_tokenizer
 from snapshot.imports.convert import CONVERTIBLE, DTYPES, config_name
 from snapshot.imports.gguf_header import GgufHeader, GgufTensor, parse_gguf
@@ -34,6 +34,8 @@ def read_file(path: Path) -> Model:
     """Raises ImportRefused, BadHeaderError, SizeMismatchError."""
     with opened(path) as descriptor:
         num_bytes = os.fstat(descriptor).st_size
+        if not num_bytes:
+            raise DamagedError(path, "is empty")
         content = map_private(descriptor, num_bytes, path)
     header = parse_gguf(path, content)
     kinds = {name: _kind(path, name, tensor, num_bytes) for name, tensor in header.tensors.items()}

@@ -25,7 +25,7 @@ _LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<part>\w+)\.(?P<kind>weight|bias)")
+_NAME = re.compile(r"(?:blk\.(?P<layer>\d{1,9})\.)?(?P<part>\w+)\.(?P<kind>weight|bias)")
 # Member of transformers' LlamaConfig -> key below `llama.`
 _CONFIG = {
     "hidden_size": "embedding_length",
@@ -65,6 +65,11 @@ class Llama:
 
 def read(path: Path, header: GgufHeader) -> Llama:
     """Raises ImportRefused for another architecture and for tensors missing or unknown, BadHeaderError for nonsense."""
+    if (num_files := header.metadata.get("split.count", 1)) != 1:
+        raise ImportRefused(
+            f"{path} is one of {num_files} files of a model",
+            "put them together (llama-gguf-split --merge FIRST MERGED), and import that",
+        )
     architecture = header.metadata.get("general.architecture")
     if architecture != _ARCHITECTURE or header.metadata.get("llama.expert_count"):
         kind = architecture if architecture != _ARCHITECTURE else "llama with experts"

@@ -16,6 +16,7 @@ from snapshot.imports.shard_index import (
     INDEX_SUFFIX,
     check_present,
     header_of,
+    is_index,
     read_headers,
     read_index,
     read_json_object,
@@ -24,7 +25,7 @@ from snapshot.imports.shard_index import (
 CONFIG_FILE = "config.json"
 _SINGLE = "model.safetensors"
 _SAFETENSORS = ".safetensors"
-_SHARD = re.compile(r"-\d+-of-0*(?P<count>[2-9]|[1-9]\d+)\.safetensors$")
+_SHARD = re.compile(r"-\d+-of-0*(?P<count>[2-9]|[1-9]\d+)(\.[\w-]+)?\.safetensors$")
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 _KEPT_SUFFIXES = frozenset({".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".vocab", ".bpe"})
 _EMBEDDINGS, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -35,18 +36,20 @@ def read_folder(folder: Path, *, index: str | None = None) -> Model:
 
     Raises ImportRefused, DamagedError, UnsupportedDtypeError.
     """
+    folder = _checked_out(folder)
     config = read_json_object(folder / CONFIG_FILE) if os.path.lexists(folder / CONFIG_FILE) else None
     headers, notes = _headers(folder, index)
     tensors = _tensors(folder, headers)
+    metadata = _metadata(headers)
     kept, kept_notes = _kept(folder)
     if config is None:
         notes.append(f"{folder} has no {CONFIG_FILE}: what the weights belong to is not told")
     return Model(
         tensors=tensors,
-        aliases=_tied(config or {}, {tensor.name for tensor in tensors}),
+        aliases=_tied(config or {}, metadata, {tensor.name for tensor in tensors}),
         files=kept,
         config=config,
-        metadata=_metadata(headers),
+        metadata=metadata,
         notes=(*notes, *kept_notes),
     )
 
@@ -54,14 +57,38 @@ def read_folder(folder: Path, *, index: str | None = None) -> Model:
 def read_single(file: Path) -> Model:
     """One safetensors file, without what lies beside it."""
     headers = {file.name: header_of(file)}
-    return Model(_tensors(file.parent, headers), metadata=_metadata(headers))
+    tensors, metadata = _tensors(file.parent, headers), _metadata(headers)
+    return Model(tensors, _tied({}, metadata, {tensor.name for tensor in tensors}), metadata=metadata)
+
+
+def _checked_out(folder: Path) -> Path:
+    """The files of a repository in the hub's cache: those of its main branch, or the only ones; else the folder itself.
+
+    Raises ImportRefused when it holds several, or none.
+    """
+    snapshots = folder / "snapshots"
+    if not folder.name.startswith("models--") or not snapshots.is_dir():
+        return folder
+    main = folder / "refs" / "main"
+    found = sorted(one.name for one in snapshots.iterdir() if one.is_dir())
+    wanted = main.read_text().strip() if main.is_file() else found[0] if len(found) == 1 else None
+    if wanted in found:
+        return snapshots / wanted
+    among = f"it has: {listed(found)}" if found else "it has none"
+    raise ImportRefused(
+        f"{folder} is a repository of the hub's cache, and has no {wanted or 'main branch'} here; {among}",
+        f"name the files to import: {snapshots / (found[0] if found else 'REVISION')}",
+    )
 
 
 def _headers(folder: Path, asked: str | None) -> tuple[dict[str, Header], list[str]]:
     """The headers of the files that are the model, and notes on those that are not."""
     names = sorted(os.listdir(folder))
     files = [name for name in names if name.endswith(_SAFETENSORS)]
-    if indexes := [name for name in names if name.endswith(INDEX_SUFFIX)]:
+    indexes = [name for name in names if name.endswith(INDEX_SUFFIX)]
+    if not indexes and all(map(_SHARD.search, files)):  # else a model lies there whole, whatever variants it has
+        indexes = [name for name in names if is_index(name)]
+    if asked or indexes:
         index = read_index(
             folder / (asked or _one_of(folder, indexes, _SINGLE.removesuffix(_SAFETENSORS) + INDEX_SUFFIX))
         )
@@ -138,11 +165,16 @@ def _metadata(headers: dict[str, Header]) -> dict[str, str]:
     return {key: value for header in headers.values() for key, value in header.metadata.items()}
 
 
-def _tied(config: dict[str, object], names: set[str]) -> dict[str, str]:
-    """The output head of a language model that shares its embeddings: files leave it out, modules want it."""
+def _tied(config: dict[str, object], metadata: dict[str, str], names: set[str]) -> dict[str, str]:
+    """Names that files leave out and modules want, each with the name of the tensor that it stands for.
+
+    Safetensors' `save_model` writes them into the metadata. The output head of a language model that shares its
+    embeddings is told by the configuration.
+    """
+    tied = {left_out: kept for left_out, kept in metadata.items() if kept in names and left_out not in names}
     if config.get("tie_word_embeddings") is True and _EMBEDDINGS in names and _HEAD not in names:
-        return {_HEAD: _EMBEDDINGS}
-    return {}
+        tied.setdefault(_HEAD, _EMBEDDINGS)
+    return tied
 
 
 def _kept(folder: Path) -> tuple[dict[str, Path | bytes], list[str]]:
@@ -154,7 +186,7 @@ def _kept(folder: Path) -> tuple[dict[str, Path | bytes], list[str]]:
     code = []
     for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
         name = path.relative_to(folder).as_posix()
-        if name.startswith(".") or "/." in name or name.endswith(".index.json"):
+        if name.startswith(".") or "/." in name or name.endswith(".index.json") or is_index(path.name):
             continue
         if path.suffix == ".py":
             code.append(name)

@@ -14,10 +14,11 @@ def load_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=_key)
 
 
-def _key(name: str) -> tuple[int, list[tuple[int, int | str]]]:
+def _key(name: str) -> tuple[int, list[tuple[int, int, str]]]:
     parts = _NUMBER.split(name)
-    # Numbers and words never meet in a comparison: each part says first which of them it is.
-    natural: list[tuple[int, int | str]] = [(0, int(part)) if part.isdecimal() else (1, part) for part in parts]
+    # Numbers and words never meet in a comparison: each part says first which of them it is. Of two numbers the one of
+    # more digits is the larger: any length can be compared so, of which int() refuses long ones.
+    natural = [(0, len(part.lstrip("0")), part.lstrip("0")) if part.isdecimal() else (1, 0, part) for part in parts]
     if len(parts) > 1:
         return _LAYERS, natural
     return (_FIRST if _EMBEDDING.search(name) else _LAST), natural

@@ -4,6 +4,7 @@ All of it is decided from the index and the files' headers, before any weights a
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from snapshot.imports.incoming import first_bytes, listed
 from snapshot.mapping import opened
 
 INDEX_SUFFIX = ".safetensors.index.json"
+# Of a variant, as transformers and diffusers call it (model.safetensors.index.fp16.json), the latter in two ways.
+_INDEX_OF_VARIANT = re.compile(r".+\.safetensors\.(index\.[\w-]+|[\w-]+\.index)\.json")
 _AGAIN = "download or copy the whole model again"
 
 
@@ -30,6 +33,11 @@ class ShardIndex:
     def files(self) -> list[str]:
         """The files that it names, each once."""
         return sorted(set(self.weight_map.values()))
+
+
+def is_index(name: str) -> bool:
+    """Whether a file of this name is an index of shards, of a model or of a variant of one."""
+    return name.endswith(INDEX_SUFFIX) or _INDEX_OF_VARIANT.fullmatch(name) is not None
 
 
 def read_index(path: Path) -> ShardIndex:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import snapshot
-from snapshot.errors import BadHeaderError, ImportRefused, SizeMismatchError
+from snapshot.errors import BadHeaderError, DamagedError, ImportRefused, SizeMismatchError
 from snapshot.imports import Imported, gguf_tokenizer, importing
 from snapshot.imports.gguf_header import parse_gguf
 
@@ -302,6 +302,20 @@ def test_another_architecture_is_named(tmp_path: Path) -> None:
     assert "'mamba'" in refused(write(tmp_path / "tiny.gguf", architecture="mamba"))
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_file_of_several_says_how_to_put_them_together(tmp_path: Path, number: int) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "tiny-00001-of-00002.gguf", "llama" if number == 0 else "")
+    writer.add_uint16("split.no", number)
+    writer.add_uint16("split.count", 2)
+    writer.add_tensor("token_embd.weight", random(4, 4))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    said = refused(tmp_path / "tiny-00001-of-00002.gguf")
+    assert "is one of 2 files of a model; put them together (llama-gguf-split --merge" in said
+
+
 def test_a_tensor_that_is_missing_is_named(tmp_path: Path) -> None:
     assert "blk.1.ffn_up.weight" in refused(write(tmp_path / "tiny.gguf", without="blk.1.ffn_up.weight"))
 
@@ -400,3 +414,8 @@ def test_smollm2_answers_as_transformers_own_way_has_it(tmp_path: Path) -> None:
         theirs_model.eval()
         assert torch.equal(ours, theirs_model(ids).logits)
     assert tokenizer.decode(ours[0, -1].argmax()) == " Paris"
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiny.gguf").touch()
+    assert "tiny.gguf: is empty" in refused(tmp_path / "tiny.gguf", DamagedError)

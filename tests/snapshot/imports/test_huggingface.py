@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save_file, save_model
 
 import snapshot
 from snapshot.errors import (
@@ -367,3 +367,97 @@ def test_the_target_is_never_written_over(model: Path) -> None:
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "model.pt")
     assert "is a pipe or a device" in refused(tmp_path / "model.pt", ImportRefused)
+
+
+@pytest.mark.parametrize("spelt", ["[0.0, Infinity]", '[0.0, {"__float__": "Infinity"}]'])
+@pytest.mark.parametrize("options", [{}, {"dtype": "bf16"}])
+def test_a_configuration_with_infinite_numbers_comes_back(model: Path, spelt: str, options: dict[str, str]) -> None:
+    save_file(layers(), model / "model.safetensors")
+    (model / "config.json").write_text(f'{{"model_type": "mamba2", "time_step_limit": {spelt}, "__float__": "x"}}')
+    weights, _ = import_model(model, **options)
+    assert weights.config == {"model_type": "mamba2", "time_step_limit": [0.0, float("inf")], "__float__": "x"}
+
+
+class Tied(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(5, 3)
+        self.head = torch.nn.Linear(3, 5, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+@pytest.mark.parametrize("source", ["model", "model/model.safetensors"])
+def test_st_01_names_that_save_model_left_out_are_tied_again(model: Path, source: str) -> None:
+    tied = Tied()
+    save_model(tied, str(model / "model.safetensors"), metadata={"format": "pt", "note": "of a run"})
+    weights, imported = import_model(model.parent / source)
+    assert sorted(weights) == ["embedding.weight", "head.weight"]
+    assert [len(shard.tensors) for shard in imported.manifest.shards] == [1]
+    fresh = Tied()
+    fresh.load_state_dict(weights, assign=True)
+    assert torch.equal(fresh.head.weight, tied.head.weight)
+    assert fresh.head.weight.data_ptr() == fresh.embedding.weight.data_ptr()
+
+
+VARIANTS = [
+    ("model.safetensors.index.fp16.json", "model-0000{}-of-00002.fp16.safetensors"),
+    ("diffusion_pytorch_model.safetensors.fp16.index.json", "diffusion_pytorch_model.fp16-0000{}-of-00002.safetensors"),
+]
+
+
+@pytest.mark.parametrize(("index", "shard"), VARIANTS)
+def test_a_variant_is_imported_where_it_is_all_there_is_or_is_named(model: Path, index: str, shard: str) -> None:
+    write_sharded(model, {shard.format(1): {"a": values(2)}, shard.format(2): {"b": values(2, seed=1)}})
+    (model / INDEX).rename(model / index)
+    write_config(model)
+    weights, imported = import_model(model)
+    assert torch.equal(weights["b"], values(2, seed=1))
+    assert [record.file for record in imported.manifest.files] == ["files/0/config.json"]
+    shutil.rmtree(model.parent / "snapshot")
+    (model / shard.format(2)).unlink()
+    assert shard.format(2) in refused(model, MissingShardsError)
+    save_file({"a": values(2, seed=7)}, model / "model.safetensors")
+    weights, imported = import_model(model)
+    assert torch.equal(weights["a"], values(2, seed=7))
+    assert shard.format(1) in imported.notes[0]
+    assert shard.format(2) in refused_again(model / index, MissingShardsError)
+
+
+def refused_again(source: Path, error: type[snapshot.SnapshotError]) -> str:
+    shutil.rmtree(source.parent.parent / "snapshot")
+    with pytest.raises(error) as raised:
+        importing.import_model(source, source.parent.parent / "snapshot")
+    return str(raised.value)
+
+
+def test_a_repository_of_the_hubs_cache_stands_for_its_main_branch(tmp_path: Path) -> None:
+    repository = tmp_path / "models--org--tiny"
+    for number, revision in enumerate(("aaaa", "bbbb")):
+        (repository / "snapshots" / revision).mkdir(parents=True)
+        save_file({"w": values(2, seed=number)}, repository / "snapshots" / revision / "model.safetensors")
+    assert "it has: aaaa, bbbb; name the files to import" in refused(repository, ImportRefused)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("cccc")
+    assert "has no cccc here" in refused(repository, ImportRefused)
+    (repository / "refs" / "main").write_text("bbbb\n")
+    assert torch.equal(import_model(repository)[0]["w"], values(2, seed=1))
+    shutil.rmtree(tmp_path / "snapshot")
+    shutil.rmtree(repository / "snapshots" / "bbbb")
+    (repository / "refs" / "main").unlink()
+    assert torch.equal(import_model(repository)[0]["w"], values(2, seed=0))
+    shutil.rmtree(repository / "snapshots" / "aaaa")
+    assert "it has none" in refused(repository, ImportRefused)
+
+
+def test_a_name_with_more_digits_than_a_number_may_have_is_read(model: Path) -> None:
+    names = [f"layer.{'1' * 5000}.w", f"layer.{'1' * 4999}.w", "layer.9.w"]
+    save_file({name: values(1) for name in names}, model / "model.safetensors")
+    assert list(import_model(model)[0]) == names[::-1]
+
+
+@pytest.mark.parametrize("name", ["MODEL.SAFETENSORS", "pytorch_model.bin", "model.pt", "model.ckpt", "0f3a"])
+def test_tensor_files_are_known_by_what_is_in_them_whatever_their_name(model: Path, name: str) -> None:
+    save_file(layers(), model / name)
+    weights, imported = import_model(model / name)
+    assert imported.format == "safetensors"
+    assert len(weights) == 5
