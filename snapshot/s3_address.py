@@ -66,7 +66,7 @@ def check_endpoint(endpoint: str, bucket: str) -> str:
         host = parts.netloc if in_path else parts.netloc[len(bucket) + 1 :]
         raise BadAddressError(
             f"endpoint {endpoint!r} has the bucket {bucket!r} in it, which would then be in every address twice; "
-            f"give {parts.scheme}://{host}"
+            f"give {parts.scheme}://{host}, or, if that is the server's own name, set AWS_S3_ADDRESSING_STYLE=path"
         )
     return endpoint
 

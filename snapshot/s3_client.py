@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from botocore.utils import get_environ_proxies
 
 from snapshot import s3_errors
-from snapshot.errors import SnapshotError
+from snapshot.errors import RemoteError, SnapshotError
 from snapshot.s3_address import address_of
 from snapshot.s3_connection import NUM_STREAMS, Connection, S3Options, connect
 
@@ -25,7 +25,7 @@ __all__ = ["S3Client", "S3Options"]
 T = TypeVar("T")
 
 _SIGNED_FOR_S = 3600
-_SIGN_AGAIN_AFTER_S = 900
+_SIGN_AGAIN_AFTER_S = 600  # some servers take an address for no longer than a request, which is 15 minutes
 _MAX_DELETED = 1000
 _PART_BYTES = 16 << 20
 
@@ -183,7 +183,11 @@ class S3Client:
         def all_pages(client: Any) -> list[Any]:
             return list(client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix, **more))
 
-        yield from self._call(prefix, all_pages)
+        pages = self._call(prefix, all_pages)
+        if pages and pages[-1].get("IsTruncated"):  # where boto3 ends without a word, as after the last page
+            what = f"{self.endpoint} lists only {len(pages)} pages of what it has, and does not say how to go on"
+            raise RemoteError(self.address(prefix), f"{what}; use a server that keeps to ListObjectsV2")
+        yield from pages
 
     def _unless_missing(self, key: str, ask: Callable[[Any], T]) -> T | None:
         def asked(client: Any) -> T | None:

@@ -23,6 +23,9 @@ _WRONG_KEYS = _STALE | {"SignatureDoesNotMatch", "AuthorizationHeaderMalformed",
 _DENIED = {"AccessDenied", "Forbidden", "403", "401", "AllAccessDisabled", "AccountProblem"}
 _MISSING = {"NoSuchKey", "404", "NotFound"}
 _UNKNOWN_REQUEST = {"MissingContentMD5", "NotImplemented", "MethodNotAllowed", "501", "405"}
+_SKEWED = {"RequestTimeTooSkewed", "RequestExpired"}
+_ONLY_VIRTUAL = {"SecondLevelDomainForbidden", "PathStyleDomainForbidden", "VirtualHostDomainRequired"}
+_ELSEWHERE = {"PermanentRedirect", "TemporaryRedirect", "301", "302", "303", "307", "308"}
 _BUSY = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling", "500", "502", "503", "504"}
 _NO_KEYS = (
     boto.NoCredentialsError,
@@ -33,6 +36,7 @@ _NO_KEYS = (
     boto.SSOError,
 )
 _GIVE_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or write ~/.aws/credentials"
+_OR_NONE = "or, for what anybody may read, AWS_NO_SIGN_REQUEST=true"
 
 
 def code_of(error: Exception) -> str:
@@ -49,6 +53,11 @@ def is_stale(code: str) -> bool:
     return code in _STALE
 
 
+def is_skewed(code: str) -> bool:
+    """Whether the request was signed at another time than the server has now."""
+    return code in _SKEWED
+
+
 def is_missing(code: str) -> bool:
     """Whether there is no such key."""
     return code in _MISSING
@@ -63,9 +72,16 @@ def translated(error: Exception, address: str, endpoint: str) -> SnapshotError:
     """This package's error for what boto3 raised when `address` was asked of `endpoint`."""
     if isinstance(error, boto.ClientError):
         message = str(error.response.get("Error", {}).get("Message", "")) or str(error)
+        if code_of(error) in _ELSEWHERE:
+            to = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("location")
+            return RemoteError(
+                address,
+                f"{endpoint} sends requests elsewhere ({code_of(error)}, {to or message}); give the endpoint that "
+                f"answers itself",
+            )
         return refused(code_of(error), message, address, endpoint)
     if isinstance(error, _NO_KEYS):
-        return CredentialsError(address, f"no credentials for S3 ({error}); {_GIVE_KEYS}")
+        return CredentialsError(address, f"no credentials for S3 ({error}); {_GIVE_KEYS}, {_OR_NONE}")
     if isinstance(error, boto.ResponseStreamingError | boto.IncompleteReadError):
         return UnreachableError(address, f"{endpoint} ends its answer too soon: {error}; try again later")
     if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
@@ -84,6 +100,14 @@ def refused(code: str, message: str, address: str, endpoint: str) -> SnapshotErr
         return CredentialsError(address, f"the credentials are not, or no longer, valid ({said}); {_GIVE_KEYS}")
     if code in _WRONG_KEYS:
         return CredentialsError(address, f"the credentials are wrong ({said}); {_GIVE_KEYS}")
+    if code in _SKEWED:
+        return RemoteError(address, f"{endpoint} has another time than this machine ({said}); set this machine's clock")
+    if code == "InvalidObjectState":
+        return RemoteError(address, f"is archived, and cannot be read before it is restored ({said}); restore it first")
+    if code in _ONLY_VIRTUAL:
+        return BadAddressError(
+            f"{address}: {endpoint} wants buckets at hosts of their own ({said}); set AWS_S3_ADDRESSING_STYLE=virtual"
+        )
     if code in _DENIED:
         return AccessDeniedError(
             address,

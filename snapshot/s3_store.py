@@ -9,6 +9,7 @@ Written in this order, so that whoever finds a snapshot finds all of it. Objects
 publisher that was killed has left is a blob that the next one need not send. Any other key is left alone.
 """
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,7 @@ from snapshot.errors import (
     AccessDeniedError,
     DamagedError,
     DigestMismatchError,
+    FormatVersionError,
     SnapshotError,
     SnapshotExistsError,
     SnapshotNotFoundError,
@@ -122,7 +124,7 @@ class S3Store:
     def history(self, name: str) -> list[StoredSnapshot]:
         """See `Store.history`. Newest is the one frozen last. Raises DamagedError when a manifest is damaged."""
         latest = self._latest(check_name(name))
-        manifests = _at_once(lambda short: self._read(name, short), self._folders(name))
+        manifests = _at_once(lambda short: self._read_usable(name, short), self._folders(name))
         history = [_stored(name, manifest, latest) for manifest in manifests if manifest is not None]
         return sorted(history, key=lambda stored: (stored.created_at, stored.digest), reverse=True)
 
@@ -137,8 +139,9 @@ class S3Store:
         prefix = self.address.key(BLOBS, "")
         old = [key for key, age_s in self._client.objects(prefix) if _DIGEST.fullmatch(key) and age_s > _KEPT_FOR_S]
         if old:
-            held = self._held()
-            self._client.delete([prefix + digest for digest in old if digest not in held])
+            with contextlib.suppress(FormatVersionError):  # what a snapshot of another format holds is not known here
+                held = self._held()
+                self._client.delete([prefix + digest for digest in old if digest not in held])
         return removed
 
     def versions(self, name: str) -> dict[int, str]:
@@ -165,7 +168,10 @@ class S3Store:
         self._client.delete([self.address.key(name, VERSIONS, str(version))])
 
     def _held(self) -> set[str]:
-        """The digests of all files of all snapshots. Raises DamagedError: what cannot be read may hold anything."""
+        """The digests of all files of all snapshots.
+
+        Raises DamagedError and FormatVersionError: what cannot be read may hold anything.
+        """
         places = [(name, short) for name in self.names() for short in self._folders(name)]
         manifests = _at_once(lambda place: self._read(*place), places)
         return {record.digest for one in manifests if one is not None for record in one.all_files}
@@ -206,6 +212,12 @@ class S3Store:
         except DamagedError as error:
             raise self._damaged(error) from error
 
+    def _read_usable(self, name: str, short: str) -> Manifest | None:
+        """The same; None also for a snapshot of a format that nothing here can use."""
+        with contextlib.suppress(FormatVersionError):
+            return self._read(name, short)
+        return None
+
     def _check_digest(self, name: str, manifest: Manifest, digest: str) -> None:
         if manifest.digest != digest:
             path = Path(self._manifest_key(name, digest))
@@ -241,8 +253,9 @@ class _Blobs:
         return self._client.signed(self._where.key(BLOBS, digest))
 
     def renew(self, url: str, refused: Refused) -> bool:
-        # A signature that has run out is refused as if it allowed nothing.
-        if not s3_errors.is_stale(refused.code) and "expired" not in refused.message.lower():
+        # A signature that has run out is refused as if it allowed nothing, or as one of another time.
+        has_run_out = s3_errors.is_skewed(refused.code) or "expired" in refused.message.lower()
+        if not has_run_out and not s3_errors.is_stale(refused.code):
             return False
         self._client.renew(url)
         return True

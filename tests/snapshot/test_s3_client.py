@@ -222,3 +222,86 @@ def test_an_answer_that_never_ends_as_it_should_is_an_error_of_the_server(faulty
     with pytest.raises(UnreachableError, match="ends its answer too soon"):
         at(faulty, attempts=2).get("key")
     assert len(faulty.requests) == 2
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("code", ["", "PermanentRedirect"])
+def test_a_server_that_sends_elsewhere_is_told_once(faulty: Stub, status: int, code: str) -> None:
+    answer = Answer.error(status, code) if code else Answer(status)
+    faulty.rule = lambda request: Answer(answer.status, answer.body, {"Location": "https://s3.example.com/there"})
+    for ask in (lambda: at(faulty).get("key"), lambda: at(faulty).size("key"), lambda: at(faulty).put("key", b"1")):
+        faulty.requests.clear()
+        with pytest.raises(RemoteError, match=r"s3\.example\.com/there.*give the endpoint that answers itself"):
+            ask()
+        assert len(faulty.requests) < 6
+
+
+def listing(request: Request) -> Answer | None:
+    """Two keys, one on each page; the second is not to be had where the prefix says so."""
+    if "list-type" not in request.query:
+        return None
+    goes_on = "continuation-token" not in request.query
+    token = "<NextContinuationToken>1</NextContinuationToken>" if "well/" in request.query["prefix"] else ""
+    body = f"<IsTruncated>{str(goes_on).lower()}</IsTruncated>{token if goes_on else ''}"
+    body += f"<CommonPrefixes><Prefix>{request.query['prefix'][0]}{'a' if goes_on else 'b'}/</Prefix></CommonPrefixes>"
+    return Answer(body=f"<ListBucketResult>{body}</ListBucketResult>".encode(), headers={"Content-Type": "text/xml"})
+
+
+def test_a_list_is_read_to_its_last_page_and_a_part_is_never_taken_for_all(faulty: Stub) -> None:
+    faulty.rule = listing
+    assert at(faulty).folders("well/") == ["a", "b"]
+    with pytest.raises(RemoteError, match=r"s3://bucket/ill/: .*does not say how to go on"):
+        at(faulty).folders("ill/")
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        ("InvalidObjectState", RemoteError, "archived.*restore it first"),
+        ("RequestTimeTooSkewed", RemoteError, "set this machine's clock"),
+        ("SecondLevelDomainForbidden", BadAddressError, "AWS_S3_ADDRESSING_STYLE=virtual"),
+    ],
+)
+def test_what_can_be_done_is_told(faulty: Stub, code: str, error: type[Exception], said: str) -> None:
+    faulty.rule = lambda request: Answer.error(403, code)
+    with pytest.raises(error, match=f"s3://bucket/key: .*{said}"):
+        at(faulty).get("key")
+
+
+@pytest.mark.parametrize(
+    ("style", "endpoint", "address"),
+    [
+        ("virtual", "http://oss.example.com", "http://bucket.oss.example.com/k?"),
+        ("path", "http://oss.example.com", "http://oss.example.com/bucket/k?"),
+        ("auto", "http://oss.example.com", "http://oss.example.com/bucket/k?"),
+        ("path", "http://bucket.bucket.svc:9000", "http://bucket.bucket.svc:9000/bucket/k?"),
+        ("path", None, "https://s3.amazonaws.com/bucket/k?"),
+        ("virtual", None, "https://bucket.s3.amazonaws.com/k?"),
+    ],
+)
+@pytest.mark.parametrize("by", ["environment", "file"])
+def test_s3_06_buckets_are_addressed_as_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str, endpoint: str | None, address: str, by: str
+) -> None:
+    if by == "environment":
+        monkeypatch.setenv("AWS_S3_ADDRESSING_STYLE", style)
+    else:
+        (tmp_path / "config").write_text(f"[default]\ns3 =\n    addressing_style = {style}\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    assert S3Client("bucket", S3Options(endpoint_url=endpoint)).signed("k").startswith(address)
+
+
+def test_what_anybody_may_read_is_read_without_credentials(faulty: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    faulty.objects["/bucket/key"] = b"content"
+    with pytest.raises(CredentialsError, match="AWS_NO_SIGN_REQUEST=true"):
+        at(faulty).get("key")
+    monkeypatch.setenv("AWS_NO_SIGN_REQUEST", "YES")
+    assert at(faulty).get("key") == b"content"
+    assert at(faulty).signed("key") == f"{faulty.endpoint}/bucket/key"
+    assert [request.headers.get("authorization") for request in faulty.requests] == [None]
+    faulty.rule = lambda request: Answer.error(403, "AccessDenied")
+    with pytest.raises(AccessDeniedError):
+        at(faulty).get("key")

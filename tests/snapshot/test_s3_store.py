@@ -301,3 +301,23 @@ def test_reaching_s3_imports_neither_torch_nor_numpy() -> None:
     program = "import sys, snapshot.s3_store; print({'torch', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_snapshots_of_another_format_are_in_nobodys_way(
+    store: S3Store, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot.freeze(STATE, tmp_path / "a")
+    stored = store.publish("embed", tmp_path / "a")
+    key = store.address.key("embed", stored.short_digest, "manifest.json")
+    other = store.address.key("embed", "0" * 16, "manifest.json")
+    client = S3Client("bucket")
+    content = client.get(key)
+    assert content is not None
+    client.put(other, content.replace(b'"format_version":2', b'"format_version":1'))
+    monkeypatch.setattr(s3_store, "_KEPT_FOR_S", -60.0)
+    assert store.names() == ["embed"]
+    assert store.history("embed") == [stored]
+    assert store.prune("embed", keep=1) == []
+    assert client.size(other) is not None
+    into = LocalStore(tmp_path / "local")
+    assert snapshot.verify(into.folder(store.pull("embed", into=into).finish())).digest == stored.digest

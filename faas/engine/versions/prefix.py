@@ -6,6 +6,9 @@ PREFIX/NAME/versions/versions.json     what all instances follow
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from faas.engine.versions import plan
 from faas.engine.versions.policies import named
 from faas.engine.versions.source import Look, SourceError
@@ -13,6 +16,8 @@ from snapshot.errors import SnapshotError
 from snapshot.s3_address import S3Address
 from snapshot.s3_client import S3Client
 from snapshot.store import VERSIONS
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Prefix:
@@ -31,10 +36,7 @@ class Prefix:
             etags = dict(self._client.etags(self._prefix))
             found = named(etags)
             contents = {name: self._content(name, etags[name]) for name in found.names.values()}
-            places = {
-                number: f"{self.title}@{contents[name].decode(errors='replace').strip()}"
-                for number, name in found.names.items()
-            }
+            places = {number: self._place(name, contents[name]) for number, name in found.names.items()}
             file = self._content(plan.FILE, etags[plan.FILE]) if plan.FILE in etags else None
         except SnapshotError as error:
             raise SourceError(str(error)) from error
@@ -47,6 +49,12 @@ class Prefix:
             self._client.put(self._prefix + plan.FILE, content)
         except SnapshotError as error:
             raise SourceError(str(error)) from error
+
+    def _place(self, name: str, content: bytes) -> str:
+        digest = content.decode(errors="replace").strip()
+        if not _DIGEST.fullmatch(digest):  # without one, the address would be that of the latest
+            raise SourceError(f"{self.title}/{VERSIONS}/{name} holds {digest[:80]!r}, which is no snapshot's digest")
+        return f"{self.title}@{digest}"
 
     def _content(self, name: str, etag: str) -> bytes:
         known = self._read.get(name)

@@ -219,6 +219,11 @@ def test_l3_versions_in_s3_are_looked_at_and_only_what_changed_is_read(tmp_path:
         assert sorted(key.rpartition("/")[2] for key in read) == ["2", "versions.json"]
         store.unnumber("half-plus", 1)
         assert sorted(found.look().places) == [2]
+        for content in (b"", b"latest", first.digest[:8].encode()):  # none of which may lead to the latest, or to any
+            found._client.put("models/half-plus/versions/3", content)
+            with pytest.raises(SourceError, match=r"versions/3 holds .*no snapshot's digest"):
+                found.look()
+        store.unnumber("half-plus", 3)
         assert supply("s3://bucket/models/half-plus").size(look.places[2]) > 8000
     with pytest.raises(SourceError):
         found.look()
