@@ -5,7 +5,7 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from snapshot.thaw import Thawed
 
 NUM_STREAMS = 6
+_MAX_OPEN_FILES = 100
+"""How many files are written at a time, each with two descriptors, of which processes often may have 1024."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -183,10 +185,19 @@ class Pulling:
             self._folder = self._into.folder(self.stored)
 
     def _fill(self, staging: Path) -> None:
+        digests = list(self._files)  # the skeleton's and the shards' first
+        for begin in range(0, len(digests), _MAX_OPEN_FILES):
+            self._fill_together(staging, digests[begin : begin + _MAX_OPEN_FILES])
+        for record in self.manifest.all_files:
+            if record is not self._files[record.digest]:
+                self._into.blobs.hold(record.digest, record.num_bytes, staging / record.file)
+
+    def _fill_together(self, staging: Path, digests: Sequence[str]) -> None:
+        skeleton = self.manifest.skeleton.digest
         with contextlib.ExitStack() as all_files:
             writing = {}
             partials: dict[str, Partial] = {}
-            for digest in sorted(self._files):  # as `Blobs.writing` wants it
+            for digest in sorted(digests):  # as `Blobs.writing` wants it
                 writing[digest] = all_files.enter_context(contextlib.ExitStack())
                 partial = self._opened(digest, staging, writing[digest])
                 if partial is None:
@@ -195,13 +206,11 @@ class Pulling:
                     partials[digest] = partial
                     self._arrivals.mark(digest, chunks_there(partial))
             with self._fetched(partials):
-                self._arrivals.wait_file(self.manifest.skeleton.digest)
-                writing[self.manifest.skeleton.digest].close()
-                self._begun.set()
+                if skeleton in digests:
+                    self._arrivals.wait_file(skeleton)
+                    writing[skeleton].close()
+                    self._begun.set()
             # Made durable when all is here, not before: who waits for the bytes need not wait for the disk.
-        for record in self.manifest.all_files:
-            if record is not self._files[record.digest]:
-                self._into.blobs.hold(record.digest, record.num_bytes, staging / record.file)
 
     def _opened(self, digest: str, staging: Path, stack: contextlib.ExitStack) -> Partial | None:
         record = self._files[digest]
@@ -218,7 +227,7 @@ class Pulling:
         """Fetch what is missing while the block runs, and to its end."""
         self._fetching = Fetching(self._source, partials, self._arrivals)
         self._arrivals.check()  # it may have been stopped meanwhile
-        spans = self._to_fetch()
+        spans = self._to_fetch(partials)
         self._fetching.start(spans, min(self._num_streams, len(spans)))
         try:
             yield
@@ -227,10 +236,12 @@ class Pulling:
             raise
         finally:
             self._fetching.join()
-        self._arrivals.wait_all()  # it is here, or it failed
+        for digest in partials:
+            self._arrivals.wait_file(digest)  # it is here, or it failed
+        self._arrivals.check()
 
-    def _to_fetch(self) -> list[Span]:
-        """What is missing, in load order: the skeleton, the heads of all shards, the shards, the kept files.
+    def _to_fetch(self, partials: Mapping[str, Partial]) -> list[Span]:
+        """What is missing of these, in load order: the skeleton, the heads of all shards, the shards, the kept files.
 
         The first two go as they are: the graph cannot be rebuilt without any of them.
         """
@@ -238,6 +249,8 @@ class Pulling:
         planned: set[tuple[str, int]] = set()
 
         def missing(record: FileRecord | Shard, end: int) -> list[Span]:
+            if record.digest not in partials:
+                return []
             found = [(record.digest, index) for index in self._arrivals.missing(record.digest, end)]
             new = [index for digest, index in found if (digest, index) not in planned]
             planned.update(found)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import snapshot
-from snapshot import fetching
+from snapshot import fetching, pull
 from snapshot.digests import CHUNK_BYTES
 from snapshot.errors import CredentialsError, DigestMismatchError, SizeMismatchError, SnapshotError, UnreachableError
 from snapshot.local_store import LocalStore
@@ -453,3 +453,39 @@ def test_s3_05_processes_that_want_one_snapshot_make_one_download(server: Stub, 
     assert bytes_read(server, path) <= 2 * manifest.shards[0].num_bytes
     check_store(into)
     assert list(into.blobs.partial.iterdir()) == []
+
+
+def test_an_address_that_is_taken_for_one_of_another_time_is_signed_anew(
+    server: Stub, frozen: Path, into: LocalStore
+) -> None:
+    manifest = put(server, frozen)
+    refused: list[str] = []
+
+    def once(request: Request) -> Answer | None:
+        if request.path == shard_path(manifest) and not refused:
+            refused.append(request.path)
+            return Answer.error(403, "RequestTimeTooSkewed")
+        return None
+
+    server.rule = once
+    pulled_well(server, frozen, into)
+    assert refused
+
+
+def test_more_files_than_a_process_may_open_are_pulled_some_at_a_time(
+    server: Stub, into: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull, "_MAX_OPEN_FILES", 4)
+    files = snapshot.KeptFiles({f"{number}.txt": str(number % 20).encode() for number in range(30)})
+    snapshot.freeze({"weights": np.arange(9.0), "files": files}, tmp_path / "s", shard_bytes=8)
+    put(server, tmp_path / "s")
+    opened: list[int] = []
+    server.rule = lambda request: opened.append(len(list((into.root / "partial").glob("*"))))
+    with store_at(server).pull("model", into=into) as pulling:
+        thawed = pulling.thaw().state
+    assert max(opened) == 4
+    assert thawed["weights"].tolist() == list(range(9))
+    assert [(thawed["files"] / f"{number}.txt").read_text() for number in (0, 19, 20, 29)] == ["0", "19", "0", "9"]
+    snapshot.verify(into.folder(pulling.finish()))
+    check_store(into)
+    check_tidy(into)
