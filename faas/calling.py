@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
@@ -28,7 +28,7 @@ _ERROR_TEXT_LENGTH: Final = 300
 class Request:
     """What is sent to a function: where, its body, the media types sent and wanted, and the seconds it may take.
 
-    `max_tries` bounds how often it is sent, for a server that says to try again.
+    `max_tries` bounds how often it is sent, for a server that says to try again. `headers` are sent besides.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Request:
     content_type: str = JSON
     accept: str = JSON
     max_tries: int = 5
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextlib.asynccontextmanager
@@ -70,7 +71,7 @@ async def call(request: Request) -> AsyncIterator[httpx.Response]:
 
 
 def _built(client: httpx.AsyncClient, request: Request, left_s: float) -> httpx.Request:
-    headers = {
+    headers = dict(request.headers) | {
         "content-type": request.content_type,
         "accept": request.accept,
         "x-request-timeout-ms": str(max(1, round(left_s * 1e3))),

@@ -44,11 +44,15 @@ def command(name: str, where: Where, follow: bool, lines: int, as_json: bool) ->
         shown = _of_running(name, lines, found)
     else:
         shown = _past(name, lines, found)
+    nothing = True
     try:
         for line in shown:
+            nothing = False
             click.echo(msgspec.json.encode(line) if as_json else f"{line.time} {line.instance} {line.text}")
     except KeyboardInterrupt:
         return
+    if nothing and lines:
+        click.echo(f"{name} has logged nothing", err=True)
 
 
 def _is_of_cluster(name: str, where: Where) -> bool:

@@ -203,7 +203,8 @@ class Platform:
         temporary.write_bytes(msgspec.json.encode(record))
         temporary.replace(path)
         for hosted in self._functions:
-            self._progress(f"{hosted.name} is at {url}/f/{hosted.name}/")
+            if hosted.failure is None or hosted.next() is not None:  # who has nothing to answer with was told of
+                self._progress(f"{hosted.name} is at {url}/f/{hosted.name}/")
         if not list(self._functions) and self._sync is None:
             self._progress(f"no functions yet at {url}; faas deploy --local TARGET adds one")
         self._progress(f"the page is at {url}/-/")

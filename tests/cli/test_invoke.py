@@ -48,6 +48,19 @@ def test_another_endpoint_is_called_by_its_path(faas: Faas, monkeypatch: pytest.
     assert served.seen[0].path == "/f/ocr/count"
 
 
+def test_headers_are_sent_besides(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(echo) as served:
+        monkeypatch.setenv("FAAS_URL", served.url)
+        faas("invoke", "f", "-d", "1", "-H", "X-Api-Key: a:b", "--header", "content-type:text/plain", "-H", "X-Empty:")
+        wrong = faas("invoke", "f", "-d", "1", "-H", "X-Api-Key=a")
+        outcome = faas("invoke", "f", "-d", "1", "-H", "X-Name: é")
+    (seen,) = served.seen
+    assert (seen.headers["x-api-key"], seen.headers["x-empty"]) == ("a:b", "")
+    assert seen.headers["content-type"] == "application/json"
+    assert (wrong.code, outcome.code) == (2, 2)
+    assert wrong.err == "error: --header 'X-Api-Key=a' is no header\nnext:  write NAME:VALUE, as X-Priority:1\n"
+
+
 def test_bytes_are_sent_and_written_as_they_are(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
     async def back(seen: Seen) -> Response:
         return Response(seen.body, media_type="application/octet-stream")

@@ -44,6 +44,15 @@ def test_logs_shows_what_the_platform_tells(faas: Faas, home: Path) -> None:
     ]
 
 
+def test_a_function_that_has_logged_nothing_is_told_of(faas: Faas, home: Path) -> None:
+    async def nothing(_: Seen) -> Response:
+        return Response(b"", media_type="application/x-ndjson")
+
+    with controlled(home, nothing):
+        outcome = faas("logs", "embed")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "embed has logged nothing\n")
+
+
 def test_an_unknown_function_is_a_wrong_call(faas: Faas, home: Path) -> None:
     async def answer(_: Seen) -> Response:
         return refusal(404, "no function 'x' here")
