@@ -97,6 +97,13 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
         self.cycle.__class__ = Cycle  # uvicorn makes its own, and the work on it begins in the next turn of the loop
 
+    def on_chunk_header(self) -> None:
+        """Called by the parser. What comes like headers from now on are trailers, none of the scope's (RFC 9110, 6.5).
+
+        A platform leaves out or sets anew what a caller must not say of itself, in headers alone.
+        """
+        self.headers = []
+
     def on_response_complete(self) -> None:
         """Called by the cycle."""
         self.server_state.total_requests += 1

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from faas import inference_function
+from faas import Context, inference_function
 from faas.server.protocol import Protocol
 from tests.server.answers import echo
 
@@ -154,6 +154,23 @@ async def test_what_follows_the_last_request_of_a_connection_is_ignored(serving)
         line.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\n7" + GARBAGE)
         assert await line.answer() == (200, b"7")
         assert await ends(line) == b""
+
+
+@pytest.mark.parametrize("offer", [b"", OFFER])
+async def test_trailers_are_no_headers(serving, offer):
+    @inference_function(name="headers")
+    async def headers(number: int, context: Context) -> dict[str, str]:
+        return dict(context.headers)
+
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nX-A: 1\r\n" + offer + b"Transfer-Encoding: chunked\r\n\r\n"
+    trailers = b"X-B: 2\r\nX-A: 3\r\nX-Forwarded-For: 6.6.6.6\r\nX-Request-Timeout-Ms: nothing\r\n"
+    async with serving(headers) as served, connected(served) as line:
+        for _ in range(2):
+            line.writer.write(head + b"1\r\n7\r\n0\r\n" + trailers + b"\r\n")
+            status, body = await line.answer()
+            assert status == 200, body
+            assert json.loads(body)["x-a"] == "1"
+            assert not {"x-b", "x-forwarded-for", "x-request-timeout-ms"} & json.loads(body).keys()
 
 
 async def test_a_head_that_begins_in_the_last_piece_of_a_large_body_is_not_taken_for_large(serving):
