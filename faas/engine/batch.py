@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from faas.clock import Clock
-from faas.engine import isolation
+from faas.engine import inputs, isolation
 from faas.engine.gradients import set_gradients
 from faas.engine.outcomes import Attempt, Raised, as_raised, settle, shared, slots
 from faas.engine.owned import owned, owned_all, owned_array
@@ -152,12 +152,14 @@ class Batch:
                 await self._hands.close(stream.source)
 
     async def _run_group(self, group: list[Call]) -> None:
+        isolates = self._shape.isolate and len(group) > 1
+        kept = inputs.kept(group, self._work.form.copied) if isolates else None
         error = await self._attempt(group)
         if error is None:
             return
         failed = [isolation.Failed(group, error, len(group))]
-        if self._shape.isolate:
-            failed = await self._isolate(group, error)
+        if isolates:
+            failed = await self._isolate(group, error, kept)
         now = self._clock()
         for some in failed:
             values = [Raised(shared(some.error, some.num_together, self._work.title)) for _ in some.items]
@@ -165,11 +167,15 @@ class Batch:
         if self._work.streams and failed:
             await self._hands.answer(self._take_pending())
 
-    async def _isolate(self, group: list[Call], error: BaseException) -> list[isolation.Failed[Call]]:
+    async def _isolate(
+        self, group: list[Call], error: BaseException, kept: inputs.Kept | None
+    ) -> list[isolation.Failed[Call]]:
         plan = isolation.reruns(group, error, self._shape.smaller)
         try:
             tried = next(plan)
             while True:
+                if kept is not None:
+                    kept.restore(tried)
                 tried = plan.send(await self._attempt(tried))
         except StopIteration as end:
             failed: list[isolation.Failed[Call]] = end.value

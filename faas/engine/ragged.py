@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from faas import arrays
 from faas.engine.buckets import bucket_of
 from faas.engine.outcomes import Raised, slots
+from faas.engine.owned import owned_array
 from faas.engine.work import columns, filled_up, form_of_array
 from faas.errors import BadInput, HandlerError
 from faas.messages import Call
@@ -27,6 +28,7 @@ class Ragged:
         self._buckets = buckets
         self._libraries = libraries
         self._padded = [name for name in libraries if name not in pad.names]
+        self.copied: Collection[str] = () if pad.collate else [name for name in self._padded if libraries[name]]
         self.joins_all = not any(libraries[name] for name in self._padded)
 
     def count(self, kwargs: Mapping[str, Any]) -> int:
@@ -40,7 +42,7 @@ class Ragged:
         Raises:
             BadInput: its padded parameters differ in length, or it is longer than the last bucket.
         """
-        lengths = {name: _length(name, kwargs[name]) for name in self._padded if name in kwargs}
+        lengths = {name: _length(name, kwargs[name]) for name in self._padded if kwargs.get(name) is not None}
         if len(set(lengths.values())) > 1 and self._pad.collate is None:
             listed = ", ".join(f"{name} has {num}" for name, num in lengths.items())
             raise BadInput(f"the parts of an item are of one length; {listed}")
@@ -64,12 +66,11 @@ class Ragged:
 
     def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
         """See `Form`."""
-        calls = filled_up(calls, num_items)
-        lengths = [self.length(call.kwargs) for call in calls]
+        lengths = filled_up([self.length(call.kwargs) for call in calls], num_items)
         upto = self._upto(lengths)
-        arguments = columns(calls)
+        arguments = columns(calls, num_items, self.copied)
         if self._pad.collate is not None:
-            return dict(self._pad.collate(arguments, upto))
+            return dict(self._pad.collate({name: list(map(_own, held)) for name, held in arguments.items()}, upto))
         left = self._pad.side == "left"
         for name in self._padded:
             if name in arguments:
@@ -100,11 +101,9 @@ class Ragged:
 
     def _fill(self, library: str | None, items: list[Any], length: int, *, left: bool) -> Any:
         if library is not None:
-            return arrays.fill(library, items, length, self._pad.value, left=left)
-        filler = _like(next((item[0] for item in items if len(item)), 0), self._pad.value)
-        blank = [[filler] * (length - len(item)) for item in items]
-        pairs = zip(items, blank, strict=True)
-        return [[*filling, *item] if left else [*item, *filling] for item, filling in pairs]
+            return None if items[0] is None else arrays.fill(library, items, length, self._pad.value, left=left)
+        filler = _like(next((item[0] for item in items if item), 0), self._pad.value)
+        return [None if item is None else _filled(item, filler, length, left=left) for item in items]
 
     def _cut(self, value: Any, length: int, upto: int, title: str) -> Any:
         """Return an answer at its item's own length. What is no list or array is left as it is."""
@@ -123,10 +122,20 @@ class Ragged:
         return value[upto - length :] if self._pad.side == "left" else value[:length]
 
 
+def _own(item: Any) -> Any:
+    """Return a copy that may be filled up in place: the answer is cut to the length that the item has."""
+    return item.copy() if type(item) is list else owned_array(item)
+
+
 def _length(name: str, value: Any) -> int:
     if getattr(value, "shape", None) == ():
         raise BadInput(f"{name} is a single number; send a list of them")
     return len(value)
+
+
+def _filled(item: list[Any], filler: Any, length: int, *, left: bool) -> list[Any]:
+    blank = [filler] * (length - len(item))
+    return [*blank, *item] if left else [*item, *blank]
 
 
 def _like(item: Any, value: float) -> Any:

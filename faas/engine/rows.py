@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from faas import arrays, messages
+from faas.engine.inputs import copies
 from faas.engine.outcomes import slots
 from faas.engine.work import columns, filled_up, form_of_array
 from faas.errors import BadInput
@@ -17,16 +18,18 @@ class Rows:
     """The form of items with rows: each body parameter is a list or an array that holds one element for each.
 
     The handler is called with all rows of the batch, and gives one value for each. An exception for one row fails the
-    item. `libraries` names the parameters that are arrays, with their library.
+    item. `libraries` names the parameters that are arrays, with their library. Where an item left one out whose default
+    is None, each of its rows has None; where that is an array, it is None for all of the batch.
     """
 
     def __init__(self, libraries: Mapping[str, str]) -> None:
         self._libraries = libraries
         self.joins_all = not libraries
+        self.copied: Collection[str] = libraries.keys()
 
     def count(self, kwargs: Mapping[str, Any]) -> int:
         """See `Form`. As many as it carries rows; at least one, and the same number in each parameter."""
-        counts = {name: _length(name, value) for name, value in kwargs.items()}
+        counts = {name: _length(name, value) for name, value in kwargs.items() if value is not None}
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"{name} has {num}" for name, num in counts.items())
             raise BadInput(f"every parameter holds one element for each row; {listed}")
@@ -42,13 +45,14 @@ class Rows:
     def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
         """See `Form`."""
         num_extra = num_items - messages.num_items(calls)
-        arguments = columns(calls)
+        arguments = columns(calls, len(calls), self.copied)
         for name, items in arguments.items():
             library = self._libraries.get(name)
-            if library is not None:
-                arguments[name] = arrays.concatenate(library, items, num_extra)
+            if library is None:
+                each = [[None] * call.num_rows if one is None else one for call, one in zip(calls, items, strict=True)]
+                arguments[name] = [*chain.from_iterable(each), *copies(each[-1][-1], num_extra)]
             else:
-                arguments[name] = [*chain.from_iterable(items), *items[-1][-1:] * num_extra]
+                arguments[name] = None if items[0] is None else arrays.concatenate(library, items, num_extra)
         return arguments
 
     def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
@@ -80,7 +84,10 @@ def joined(values: Sequence[Any]) -> Any:
 
 def parts(kwargs: Mapping[str, Any], num_rows: int, most: int) -> list[dict[str, Any]]:
     """Split an item into those of at most `most` rows each, in order."""
-    return [{name: value[at : at + most] for name, value in kwargs.items()} for at in range(0, num_rows, most)]
+    return [
+        {name: None if value is None else value[at : at + most] for name, value in kwargs.items()}
+        for at in range(0, num_rows, most)
+    ]
 
 
 def _length(name: str, value: Any) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
+from faas.engine.inputs import copies
 from faas.engine.outcomes import slots
 from faas.hints import Kind
 from faas.messages import Call
@@ -18,10 +19,12 @@ class Form(Protocol):
     """How the items of a batch become the handler's arguments, and what it returns their answers.
 
     `num_items` is what the handler is called with: what the calls count for, and copies of the last to fill up.
-    `joins_all` says that items are joined whatever their keys.
+    `joins_all` says that items are joined whatever their keys. `copied` names the parameters of which the handler gets
+    copies, and not what the items hold.
     """
 
     joins_all: bool
+    copied: Collection[str]
 
     def count(self, kwargs: Mapping[str, Any]) -> int:
         """Return what an item counts for in a batch.
@@ -56,12 +59,13 @@ class Stacked:
     """The form of items that are elements of the handler's lists, and of its arrays' first axis.
 
     `collate` maps a body parameter to what makes its argument of the batch's items; without an entry it is the list
-    itself.
+    itself. What an item left out whose default is None is None for all of its batch.
     """
 
     def __init__(self, collate: Mapping[str, Callable[[list[Any]], Any]] | None = None) -> None:
         self._collate = collate or {}
         self.joins_all = not self._collate
+        self.copied: Collection[str] = self._collate.keys()
 
     def count(self, kwargs: Mapping[str, Any]) -> int:
         """See `Form`."""
@@ -73,10 +77,10 @@ class Stacked:
 
     def arguments(self, calls: Sequence[Call], num_items: int) -> dict[str, Any]:
         """See `Form`."""
-        arguments = columns(filled_up(calls, num_items) if num_items > len(calls) else calls)
+        arguments = columns(calls, num_items, self.copied)
         for name, collate in self._collate.items():
             if name in arguments:
-                arguments[name] = collate(arguments[name])
+                arguments[name] = None if arguments[name][0] is None else collate(arguments[name])
         return arguments
 
     def spread(self, values: Sequence[Any], calls: Sequence[Call], num_items: int) -> list[Any]:
@@ -151,9 +155,18 @@ def filled_up(values: Sequence[_T], num: int) -> list[_T]:
     return [*values, *[values[-1]] * (num - len(values))]
 
 
-def columns(calls: Sequence[Call]) -> dict[str, Any]:
-    """Return the values of each parameter as a list."""
-    return {name: [call.kwargs[name] for call in calls] for name in calls[0].kwargs}
+def columns(calls: Sequence[Call], num_items: int, copied: Collection[str]) -> dict[str, Any]:
+    """Return `num_items` values of each parameter: those of the calls, and copies of the last one.
+
+    Of the parameters that are `copied` anyway the copies are the same object.
+    """
+    found = {name: [call.kwargs[name] for call in calls] for name in calls[0].kwargs}
+    num_more = num_items - len(calls)
+    if num_more > 0:
+        for name, values in found.items():
+            last = values[-1]
+            values += [last] * num_more if name in copied else copies(last, num_more)
+    return found
 
 
 def form_of_array(value: Any, first_axis: int = 0) -> Hashable:

@@ -173,3 +173,29 @@ def test_padding_and_cutting_are_each_others_inverse(items: list[list[int]], lef
     assert len(padded) == num
     assert len({len(row) for row in padded}) == 1
     assert form.values(padded, calls, num, "f") == items
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "list"])
+def test_ba_03_what_some_callers_leave_out_is_none_for_them(run: Run, library: str) -> None:
+    hint: Any = {"numpy": np.ndarray, "torch": torch.Tensor, "list": list[list[int]]}[library]
+    make: Any = {"numpy": np.array, "torch": torch.tensor, "list": list}[library]
+
+    def sums(x: Any, types: Any = None) -> list[Any]:
+        given = [None] * len(x) if types is None else types
+        return [(sum(map(int, one)), None if kind is None else sum(map(int, kind)))
+                for one, kind in zip(x, given, strict=True)]  # fmt: skip
+
+    sums.__annotations__ = {"x": hint, "types": hint, "return": Any}
+
+    async def scenario() -> None:
+        for buckets in ((), (4, 8)):
+            batching = Batching(wait_ms=50, idle="wait", pad=Pad(answers="whole"), buckets=buckets)
+            async with serving_of(inference_function(batching=batching)(sums)) as engine:
+                calls = [
+                    call(x=make([1, 2, 3]), types=None),
+                    call(x=make([4]), types=make([1])),
+                    call(x=make([5, 6]), types=None),
+                ]
+                assert await outcomes(engine, *calls) == [(6, None), (4, 1), (11, None)]
+
+    run(scenario())

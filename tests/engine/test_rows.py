@@ -210,3 +210,28 @@ def test_joining_and_splitting_rows_are_each_others_inverse(counts: list[int], e
     assert form.values(arguments["x"], calls, num, "f") == [call.kwargs["x"] for call in calls]
     for found, one in zip(form.values(arguments["y"], calls, num, "f"), calls, strict=True):
         assert np.array_equal(found, one.kwargs["y"])
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_ba_03_what_some_callers_leave_out_is_none_for_their_rows(run: Run, library: str) -> None:
+    made: Any = np if library == "numpy" else torch
+
+    def predict(xs: Any, names: list[str | None], weights: Any = None) -> list[str]:
+        given = [None] * len(xs) if weights is None else weights.tolist()
+        return [f"{x} {name} {weight}" for x, name, weight in zip(xs.tolist(), names, given, strict=True)]
+
+    async def scenario() -> None:
+        batching = Batching(max_batch_size=4, wait_ms=100, idle="wait", rows=True, allowed_batch_sizes=(4,))
+        form = Rows({"xs": library, "weights": library})
+        async with serving(predict, batching=batching, form=form) as engine:
+            bare = call(xs=made.arange(2), names=None, weights=None)
+            full = call(xs=made.arange(1), names=["a"], weights=made.ones(1))
+            long = call(xs=made.arange(6), names=None, weights=None)
+            found = await outcomes(engine, bare, full, long)
+        assert found == [
+            ["0 None None", "1 None None"],
+            ["0 a 1.0"],
+            [f"{n} None None" for n in range(6)],
+        ]
+
+    run(scenario())

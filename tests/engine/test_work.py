@@ -56,3 +56,10 @@ def test_kinds_say_where_they_run_and_whether_they_stream() -> None:
 
 def test_messages_name_the_handler() -> None:
     assert Work(handler, "plain").title == "handler"
+
+
+def test_an_array_that_was_left_out_is_none_for_all_of_its_batch() -> None:
+    work = Work(handler, "plain", batched=True, form=Stacked({"x": np.stack}))
+    mixed = calls(np.zeros(2), None, np.ones(2), None)
+    assert work.alike(mixed) == [[mixed[0], mixed[2]], [mixed[1], mixed[3]]]
+    assert work.arguments([mixed[1], mixed[3]], 3) == {"x": None, "n": [1, 3, 3]}

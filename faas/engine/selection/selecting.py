@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from faas.clock import Clock, monotonic
-from faas.engine import refusals
+from faas.engine import inputs, refusals
 from faas.engine.selection import exp3, exp4
 from faas.engine.selection.labels import label_of
 from faas.engine.selection.learner import Learner
@@ -144,6 +144,11 @@ class Selecting(Several):
     async def _hear(self, asked: Sequence[Candidate], call: Call) -> _Heard:
         """Ask variants, and return what they said until the cut; the rest are left."""
         inner = {candidate.name: call.again() for candidate in asked}
+        if len(inner) > 1:
+            each = list(inner.values())
+            kept = inputs.kept(each, ())
+            if kept is not None:
+                kept.restore(each)
         tasks = {
             candidate.name: asyncio.ensure_future(candidate.engine.answer(inner[candidate.name])) for candidate in asked
         }

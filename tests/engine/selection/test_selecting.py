@@ -121,6 +121,24 @@ def test_exp4_asks_all_and_takes_the_answer_with_the_most_weight(run: Run) -> No
     run(scenario())
 
 
+def test_exp4_gives_each_variant_an_input_of_its_own(run: Run) -> None:
+    async def takes(x: dict[str, int]) -> int:
+        return x.pop("n")
+
+    def takes_too(x: dict[str, int]) -> int:
+        return x.pop("n")
+
+    async def scenario() -> None:
+        async with selecting(EXP4, a=takes, b=takes_too, c=takes) as engine:
+            made = call(x={"n": 5})
+            assert await engine.answer(made) == 5
+            assert made.notes is not None
+            assert made.notes["confidence"] == "1"
+            assert made.kwargs == {"x": {"n": 5}}
+
+    run(scenario())
+
+
 def test_exp4_is_not_sure_where_too_few_agree(run: Run) -> None:
     async def scenario() -> None:
         default = {"label": ["unsure"]}
