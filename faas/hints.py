@@ -69,7 +69,14 @@ def type_title(hint: Any) -> str:
 
 
 def item_type(hint: Any) -> tuple[Any, str | None]:
-    """Return the type of an item of a batch annotated `hint`, and its array library; (None, None) if it is no batch."""
+    """Return the type of an item of a batch annotated `hint`, and its array library; (None, None) if it is no batch.
+
+    What is an array or None is one that an item may leave out.
+    """
+    within = _optional(hint)
+    if within is not None:
+        item, library = item_type(within)
+        return (None, None) if library is None else (item | None, library)
     if hint is Any or hint in (list, Sequence, typing.Sequence, typing.List):  # noqa: UP006
         return Any, None
     origin, args = get_origin(hint), get_args(hint)
@@ -84,12 +91,24 @@ def item_type(hint: Any) -> tuple[Any, str | None]:
 
 def rows_type(hint: Any) -> tuple[Any, str | None]:
     """Return what `item_type` does, of an item that is a piece of such a batch: several rows of it."""
+    within = _optional(hint)
+    if within is not None:
+        rows, library = rows_type(within)
+        return (None, None) if library is None else (rows | None, library)
     item, library = item_type(hint)
     if item is None:
         return None, None
     if library is not None:
         return arrays.array_type(library, declared_array(hint)), library
     return list[item], None  # type: ignore[valid-type]
+
+
+def _optional(hint: Any) -> Any:
+    """Return what a hint is, if not None; None for any other hint."""
+    if get_origin(hint) not in (Union, types.UnionType):
+        return None
+    others = [one for one in get_args(hint) if one is not type(None)]
+    return others[0] if len(others) == 1 else None
 
 
 def is_numbers(kind: Any) -> bool:

@@ -7,14 +7,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
-from faas import arrays, hints
+from faas import arrays, codec, hints
 from faas.arrays import Array
-from faas.errors import SettingError
+from faas.errors import SchemaMismatch, SettingError
 from faas.spec import Pad
 
-_CONTAINERS = (list, dict, set, bytearray)
+_STAY: Final = (str, int, float, bool, type(None), bytes)
+"""Types of defaults that no handler can change."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,13 @@ class Parameter:
         return hints.is_object(self.type)
 
     def made_default(self) -> Any:
-        """Return the default for one call: a container is a new one, since a handler may change what it is given."""
-        return copy.deepcopy(self.default) if isinstance(self.default, _CONTAINERS) else self.default
+        """Return the default for one call: a new one, since a handler may change what it is given."""
+        if isinstance(self.default, _STAY):
+            return self.default
+        try:
+            return copy.deepcopy(self.default)
+        except Exception:  # there is one such object, and all calls get it
+            return self.default
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def parameter_of(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any
     """Read one parameter of `fn`, annotated `hint`.
 
     Raises:
-        SettingError: it is that of a batched function, and no list.
+        SettingError: it is that of a batched function, and no list, or its default is that of a batch.
     """
     batched = reading.batched
     if batched:
@@ -82,7 +88,20 @@ def parameter_of(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any
             "take bytes, text, numbers, or a dataclass of such, and make it in the handler"
         )
     default = None if required else parameter.default
+    if batched and isinstance(default, list) and library is None and not _fits(default, item):
+        raise SettingError(
+            f"{hints.title(fn)}: with batching= the default of {parameter.name} is for an item that leaves it out, and "
+            f"{default!r} is no {hints.type_title(item)}; write the default of one item"
+        )
     return Parameter(parameter.name, item, required, default, item is bytes, library if batched else None)
+
+
+def _fits(default: object, kind: Any) -> bool:
+    try:
+        codec.convert(default, kind)
+    except (SchemaMismatch, TypeError, NotImplementedError):  # the latter two are of a type that cannot be read at all
+        return False
+    return True
 
 
 def with_example(parameter: Parameter, reading: Reading, *, single: bool) -> Parameter:

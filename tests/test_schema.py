@@ -1,6 +1,7 @@
 import codecs
 import functools
 import math
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -44,6 +45,9 @@ class Tagged(msgspec.Struct, tag=True):
 
 class Color(Enum):
     RED = "red"
+
+
+LOCK = threading.Lock()
 
 
 def signature(fn, batched=False, example=None):
@@ -109,6 +113,51 @@ def test_a_default_that_may_be_changed_is_each_calls_own(body):
     made.decode(body)["tags"].append("left behind")
     made.bind((), {})["tags"].append("left behind")
     assert made.decode(body)["tags"] == made.bind((), {})["tags"] == []
+
+
+def test_so_is_one_that_is_an_object():
+    def fn(p: Point = Point(1.0), lock: Any = LOCK) -> None: ...  # noqa: B008
+
+    made = signature(fn)
+    for change in (made.decode(b"{}"), made.bind((), {})):
+        change["p"].x = 2.0
+        assert change["lock"] is LOCK
+    assert made.decode(b"{}")["p"].x == made.bind((), {})["p"].x == 1.0
+
+
+def test_the_default_of_a_batched_parameter_is_an_items():
+    def fine(xs: list[str], k: list[int] = 5, tags: list[list[str]] = [], more: list[Any] = [1], t: list[int] = None):  # noqa: B006, RUF013
+        ...
+
+    assert signature(fine, batched=True).decode(b'{"xs": "a"}') == {
+        "xs": "a", "k": 5, "tags": [], "more": [1], "t": None
+    }  # fmt: skip
+
+    def wrong(xs: list[str], k: list[int] = [5]): ...  # noqa: B006
+
+    with pytest.raises(SettingError, match=r"the default of k is for an item that leaves it out, and \[5\] is no int"):
+        signature(wrong, batched=True)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_an_array_of_a_batch_may_be_left_out(library):
+    kind = np.ndarray if library == "numpy" else torch.Tensor
+
+    def fn(
+        x: kind, mask: kind | None = None, bias: Annotated[kind, Array("int64", (None, 2))] | None = None
+    ) -> Any: ...
+
+    made = signature(fn, batched=True)
+    assert made.libraries() == {"x": library, "mask": library, "bias": library}
+    assert made.decode(b'{"x": [1]}')["mask"] is None
+    assert made.decode(b'{"x": [1], "mask": null}')["mask"] is None
+    full = made.decode(b'{"x": [1], "mask": [0, 1], "bias": [1.0, 2.0]}')
+    assert (full["mask"].tolist(), full["bias"].tolist()) == ([0, 1], [1, 2])
+    with pytest.raises(SchemaMismatch):
+        made.decode(b'{"x": [1], "bias": [1, 2, 3]}')
+    rows = Signature.of(fn, batched=True, rows=True).decode(b'{"x": [1], "bias": [[1, 2]]}')
+    assert rows["mask"] is None
+    assert rows["bias"].tolist() == [[1, 2]]
 
 
 def plainly(fn):
