@@ -7,6 +7,7 @@ whose handler runs elsewhere hands its results over in one hop a batch.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -103,6 +104,7 @@ class Call:
     `queued_at` when an engine took it, `picked_at` when it left the queue into a batch, `started_at` when the handler
     began, `ended_at` when the outcome was there. `batch_size` is the number of items the handler was called with.
     `notes` are what engines tell about the answer beside its value, by name; None where they tell nothing.
+    `scope` are the context variables of its caller, where it waits to be computed alone.
     """
 
     __slots__ = (
@@ -122,6 +124,7 @@ class Call:
         "priority",
         "queue_timeout_s",
         "queued_at",
+        "scope",
         "started_at",
     )
 
@@ -136,6 +139,7 @@ class Call:
         self.done = False
         self.on_leave: Callable[[Call], None] | None = None
         self.notes: dict[str, str] | None = None
+        self.scope: contextvars.Context | None = None
         self._events: deque[Any] = deque()
         self._error: BaseException | None = None
         self._wakeup: asyncio.Future[None] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any, Final
 
 from faas.clock import Clock, monotonic
@@ -65,6 +66,7 @@ class Direct:
             raise refusals.queue_full(len(self._queue), clears_in_s)
         call.queued_at = self._clock()
         call.on_leave = self._dropped
+        call.scope = contextvars.copy_context()
         self._deadlines.add(call)
         self._queue.push(call)
         self._fill()
@@ -102,7 +104,7 @@ class Direct:
         """Start what waits, as far as there are places."""
         while len(self._running) < self._max_inputs and (call := self._queue.pop()) is not None:
             call.picked_at = self._clock()
-            self._running[call] = asyncio.get_running_loop().create_task(self._compute(call))
+            self._running[call] = asyncio.get_running_loop().create_task(self._compute(call), context=call.scope)
 
     async def _compute(self, call: Call) -> None:
         """Run the handler in the current task, which is the call's in `_running`, and give the call its outcome."""

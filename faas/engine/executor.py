@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from faas.clock import Clock
 from faas.engine.batch import Batch, Report, Shape
@@ -15,6 +16,8 @@ from faas.engine.work import Work
 from faas.messages import Call, num_items
 
 Ended = Callable[[Report, BaseException | None], None]
+
+_NONE: Final = object()
 
 
 class Executor(Protocol):
@@ -51,7 +54,11 @@ class Executor(Protocol):
 
 
 class OnThread:
-    """Plain handlers and generators: on the model thread, one batch after another, shared with other engines."""
+    """Plain handlers and generators: on the model thread, one batch after another, shared with other engines.
+
+    A handler sees the context variables that `setup()` left on the thread, and none that another call has set. One that
+    is not batched sees those, too, that its caller has set since the engine was made.
+    """
 
     def __init__(self, work: Work, shape: Shape, thread: ModelThread, clock: Clock) -> None:
         self.lease: Right = thread.lease
@@ -60,6 +67,7 @@ class OnThread:
         self._thread = thread
         self._clock = clock
         self._began_at = 0.0
+        self._known = contextvars.copy_context()
 
     @property
     def fate(self) -> str:
@@ -74,11 +82,12 @@ class OnThread:
         report = Report(num_items(calls))
         hands = ThreadHands(self._work, report, loop, self._clock)
         batch = Batch(calls, self._shape, hands)
+        scope = None if self._work.batched else calls[0].scope or contextvars.copy_context()
 
         def job() -> None:
             error: BaseException | None = None
             try:
-                _complete(batch.run())
+                contextvars.copy_context().run(self._run, batch, scope)
             except BaseException as raised:
                 error = raised
             hop(loop, over, report, error)
@@ -93,6 +102,14 @@ class OnThread:
         except RuntimeError as error:  # it was closed
             loop.call_soon(over, report, error)
 
+    def _run(self, batch: Batch, scope: contextvars.Context | None) -> None:
+        """On the thread, in a context of its own: run a batch among the variables of its caller."""
+        if scope is not None:
+            for variable, value in scope.items():
+                if self._known.get(variable, _NONE) is not value:
+                    variable.set(value)
+        _complete(batch.run())
+
     async def run(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
         self.start(calls, ended)
@@ -104,7 +121,10 @@ class OnThread:
 
 
 class OnLoop:
-    """Handlers that await: in one task for the batch. Engines that share a `lease` take turns."""
+    """Handlers that await: in one task for the batch. Engines that share a `lease` take turns.
+
+    A task sees no context variables that a caller, or another batch, has set since this was made.
+    """
 
     def __init__(self, work: Work, shape: Shape, clock: Clock, lease: Lease | None = None) -> None:
         self.lease: Right = lease or Lease()
@@ -114,6 +134,7 @@ class OnLoop:
         self._task: asyncio.Task[Any] | None = None
         self._begun = False
         self._num_stops = 0
+        self._known = contextvars.copy_context()
 
     @property
     def fate(self) -> str:
@@ -123,7 +144,8 @@ class OnLoop:
     def start(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
         self._begun = False
-        self._task = asyncio.get_running_loop().create_task(self.run(calls, ended))
+        context = self._known.copy()
+        self._task = asyncio.get_running_loop().create_task(self.run(calls, ended), context=context)
 
     def forgo(self) -> bool:
         """See `Executor`."""

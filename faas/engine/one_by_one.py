@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 from typing import Any
 
@@ -24,7 +25,7 @@ class OneByOne(Batcher):
         """See `Engine`."""
         place = self._spare(call)
         if place is None:
-            super().submit(call)
+            self._queue_up(call)
         else:
             place.executor.start(place.calls, place.ended)
 
@@ -32,13 +33,17 @@ class OneByOne(Batcher):
         """See `Engine`."""
         place = self._spare(call)
         if place is None:
-            super().submit(call)
+            self._queue_up(call)
         else:
             await place.executor.run(place.calls, place.ended)
         try:
             return await call.result()
         finally:
             call.leave()
+
+    def _queue_up(self, call: Call) -> None:
+        call.scope = contextvars.copy_context()
+        super().submit(call)
 
     def _spare(self, call: Call) -> Place | None:
         """Return the place that a call can have at once, with the call in it."""

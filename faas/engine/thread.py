@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
 import sys
 import threading
@@ -108,10 +109,14 @@ class ModelThread:
     """One long-lived daemon thread on which every plain handler of an instance runs, `setup()` too.
 
     It starts with its first job. Threads of a pool would each cost the caches that torch and others keep by thread.
+    It begins with the context variables that there are when this is made, and what `run` sets of them stays. Another of
+    its team, made to be `like` it, begins with those that `run` has left.
     """
 
-    def __init__(self, name: str = "model") -> None:
+    def __init__(self, name: str = "model", like: ModelThread | None = None) -> None:
         self.name = name
+        self._like = like
+        self._context = contextvars.copy_context()
         self.lease = Lease()
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -124,11 +129,16 @@ class ModelThread:
     def team(self, num: int) -> list[ModelThread]:
         """Return this thread and others, `num` in all, for as many batches at once; watched and closed with it."""
         while len(self._others) + 1 < num:
-            other = ModelThread(f"{self.name} {len(self._others) + 2}")
+            other = ModelThread(f"{self.name} {len(self._others) + 2}", like=self)
             if self._on_stuck is not None:
                 other.watch(self._patience_s, self._on_stuck)
             self._others.append(other)
         return [self, *self._others[: num - 1]]
+
+    def is_own(self, identifier: int) -> bool:
+        """Tell whether a thread of the process is this one, or another of its team."""
+        own = self._thread is not None and self._thread.ident == identifier
+        return own or any(other.is_own(identifier) for other in self._others)
 
     @property
     def is_busy(self) -> bool:
@@ -172,7 +182,8 @@ class ModelThread:
         if self._closed:
             raise RuntimeError(f"the thread {self.name!r} was closed; nothing can run on it any more")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+            context = (self._like or self)._context.copy()
+            self._thread = threading.Thread(target=context.run, args=(self._work,), name=self.name, daemon=True)
             self._thread.start()
         self._jobs.put(job)
 
@@ -182,7 +193,14 @@ class ModelThread:
         Raises:
             BaseException: what the function raised.
         """
-        job, future = promised(function, *args, ended=self.lease.release)
+
+        def ran() -> _T:
+            try:
+                return function(*args)
+            finally:
+                self._context = contextvars.copy_context()
+
+        job, future = promised(ran, ended=self.lease.release)
 
         def granted() -> None:
             if future.cancelled():

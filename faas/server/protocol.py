@@ -11,6 +11,7 @@ Uvicorn waits for ever for a request that has begun, and keeps any head, however
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import http
 from typing import Any, Final, cast
 
@@ -60,6 +61,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected."""
         super().connection_made(transport)
+        self._known = contextvars.copy_context()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -114,6 +116,16 @@ class Protocol(HttpToolsProtocol):
             self._start_asgi_task(*self.pipeline.pop())
         else:
             self._wait()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """Called for each request: answer it, among the context variables that there were when its client connected.
+
+        Requests that are sent ahead are begun by the one before them, and reading that was paused by one goes on in its
+        context (https://github.com/python/cpython/issues/140947).
+        """
+        task = self.loop.create_task(cycle.run_asgi(app), context=self._known.copy())
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def _wait(self) -> None:
         """Let the client send on within the time for which its connection may be idle."""
