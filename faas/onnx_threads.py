@@ -8,10 +8,10 @@ have theirs from `snapshot`.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
-from importlib.machinery import ModuleSpec
 from typing import Any, Final
+
+from faas.on_import import once_imported
 
 _MODULE: Final = "onnxruntime.capi.onnxruntime_inference_collection"
 
@@ -22,30 +22,7 @@ def limit(num_threads: int) -> None:
     if module is not None:
         _limit(module.InferenceSession, num_threads)
     else:
-        sys.meta_path.insert(0, _Finder(num_threads))
-
-
-class _Finder:
-    """Limits the class of sessions as soon as it is imported, and is gone then."""
-
-    def __init__(self, num_threads: int) -> None:
-        self._num_threads = num_threads
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Give the module as it would be found without this, and its class limited once it is executed."""
-        if name != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_limit(module: Any) -> None:
-                execute(module)
-                _limit(module.InferenceSession, self._num_threads)
-
-            spec.loader.exec_module = execute_and_limit  # type: ignore[method-assign]
-        return spec
+        once_imported(_MODULE, lambda module: _limit(module.InferenceSession, num_threads))
 
 
 def _limit(kind: Any, num_threads: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from faas.clock import Clock, monotonic
 from faas.engine.assembly import Shared
 from faas.engine.engine import Engine
+from faas.engine.gradients import off_once_imported
 from faas.engine.servable import Servable
 from faas.engine.thread import ModelThread
 from faas.errors import StartFailed, Unavailable
@@ -239,6 +241,9 @@ class Runtime:
             self.phases["setup"] = self.clock() - began
 
     async def _open(self, warm_up: bool) -> None:
+        if not self.function.spec.grad:
+            loop = threading.get_ident()
+            off_once_imported(lambda thread: thread == loop or self.thread.is_own(thread))
         if self.versions is not None:
             await self._open_versions(self.versions)
             return

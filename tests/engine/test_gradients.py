@@ -118,3 +118,39 @@ def test_torch_is_never_imported_for_it() -> None:
 def test_a_torch_that_is_still_being_imported_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", type(sys)("torch"))
     set_gradients(False)
+
+
+LATE_IMPORT = """
+import asyncio, sys
+from faas import inference_function
+from faas.handler import Handler
+from faas.messages import Call, Context
+from faas.runtime import Runtime
+
+def look(x: str) -> bool:
+    import torch
+    return torch.is_grad_enabled() and torch.ones(1, requires_grad=True).sum().requires_grad
+
+async def look_later(x: str) -> bool:
+    return look(x)
+
+async def main(handler, grad):
+    function = inference_function(grad=grad)(handler)
+    runtime = Runtime(function, Handler(function), version="1")
+    runtime.begin("i")
+    await runtime.start(lambda: None)
+    assert "torch" not in sys.modules
+    call = Call({"x": "a"}, Context("r"))
+    print(await runtime.engines["/"].answer(call), sum("on_import" in repr(one) for one in sys.meta_path))
+    await runtime.close()
+
+asyncio.run(main(globals()[sys.argv[1]], sys.argv[2] == "grad"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "grad", "seen"), [("look", "", "False 0"), ("look_later", "", "False 0"), ("look", "grad", "True 0")]
+)
+def test_to_03_grad_is_off_already_in_the_call_that_imports_torch(handler: str, grad: str, seen: str) -> None:
+    command = [sys.executable, "-c", LATE_IMPORT, handler, grad]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == seen
