@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from faas.engine.aside import aside
@@ -61,6 +61,7 @@ class Keeper:
         self._lifecycle = Lifecycle(Retries(spec.load_retries, spec.retry_s), changed=self._took_step)
         self._plan = plan.make(spec, Wishes())
         self._places: dict[int, str] = {}
+        self._stamps: Mapping[int, Hashable] = {}
         self._servables: dict[int, Servable] = {}
         self._ready: set[int] = set()
         self._fallen_back: set[int] = set()
@@ -174,8 +175,10 @@ class Keeper:
             self.problem = str(error)
             if self._is_starting:
                 raise
-        for number in {*self._plan.also} - {*before.also}:
-            self._lifecycle.try_again(number)  # somebody waits for it
+        mended = {number for number, stamp in found.stamps.items() if self._stamps.get(number, stamp) != stamp}
+        self._stamps = found.stamps
+        for number in {*self._plan.also} - {*before.also} | mended:
+            self._lifecycle.try_again(number)  # somebody waits for it, or has mended it
         self._apply(found.warnings)
         if not self._is_starting:
             self._poll.begin()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,12 +19,14 @@ class Look:
     """What a source holds now.
 
     `places` are the versions, each with where it is: another place is another version of the same number. `file` is the
-    content of the file beside them, None where there is none; `warnings` say, in words, what was odd.
+    content of the file beside them, None where there is none; `warnings` say, in words, what was odd. `stamps` are of
+    versions whose files may be mended where they are: another one says that they have changed.
     """
 
     places: Mapping[int, str] = field(default_factory=dict)
     file: bytes | None = None
     warnings: tuple[str, ...] = ()
+    stamps: Mapping[int, Hashable] = field(default_factory=dict)
 
 
 class Source(Protocol):

@@ -65,6 +65,7 @@ class FakeSource:
     def __init__(self) -> None:
         self.places: dict[int, str] = {}
         self.file: bytes | None = None
+        self.stamps: dict[int, int] = {}
         self.is_gone = False
         self.num_looks = 0
 
@@ -72,7 +73,7 @@ class FakeSource:
         self.num_looks += 1
         if self.is_gone:
             raise SourceError("the test's is not there")
-        return Look(dict(self.places), self.file)
+        return Look(dict(self.places), self.file, stamps=dict(self.stamps))
 
     def write(self, content: bytes) -> None:
         self.file = content

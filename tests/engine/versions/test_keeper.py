@@ -193,6 +193,25 @@ def test_l11_what_failed_is_tried_again_where_it_is_to_be_promoted_and_where_tha
     run(story())
 
 
+def test_l11_what_failed_is_tried_again_once_its_files_have_changed(run):
+    async def story() -> None:
+        async with keeping(1, spec=Versions(poll_s=0.0, load_retries=0)) as kept:
+            kept.bench.broken[2] = "no weights"
+            kept.bench.put(1, 2)
+            kept.bench.there.stamps = {1: 0, 2: 0}
+            for _ in range(2):
+                await kept.keeper.follow()
+                assert kept.states() == {1: State.AVAILABLE, 2: State.END}
+            assert kept.bench.num_loads == {1: 1, 2: 1}
+            del kept.bench.broken[2]
+            kept.bench.there.stamps = {1: 1, 2: 1}
+            await kept.keeper.follow()
+            assert await kept.answer() == 2
+            assert kept.bench.num_loads == {1: 1, 2: 2}  # what is served is left alone
+
+    run(story())
+
+
 def test_a_load_that_does_not_end_is_given_up(run):
     async def story() -> None:
         async with keeping(1, calls=Calls(startup_timeout_s=0.2)) as kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,56 @@ def test_l1_children_that_are_whole_snapshots_with_a_number_are_versions(tmp_pat
     assert (look.file, look.warnings) == (None, ())
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_l1_one_that_is_being_copied_is_no_version_until_all_of_it_is_there(tmp_path: Path, order: int):
+    freeze(tmp_path / "elsewhere" / "2", 3.0)
+    freeze(tmp_path / "1", 2.0)
+    folder, there = Folder(tmp_path), tmp_path / "2"
+    there.mkdir()
+    files = sorted((tmp_path / "elsewhere" / "2").iterdir())[::order]
+    for path in files:
+        content = path.read_bytes()
+        for num_bytes in (0, len(content) // 2, len(content) - 1):
+            (there / path.name).write_bytes(content[:num_bytes])
+            look = folder.look()
+            assert list(look.places) == [1]
+            if (there / "manifest.json").exists():
+                assert str(look.warnings).count("version 2 is not there as a whole yet: ") == 1
+        (there / path.name).write_bytes(content)
+    look = folder.look()
+    assert (sorted(look.places), look.warnings) == ([1, 2], ())
+    (there / "skeleton").write_bytes(b"")  # whoever serves it is not told to let it go
+    assert sorted(folder.look().places) == [1, 2]
+    assert sorted(Folder(tmp_path).look().places) == [1]
+
+
+def test_a_version_that_is_copied_slowly_is_served_once_it_is_there(tmp_path: Path, run):
+    freeze(tmp_path / "elsewhere" / "2", HALF_PLUS_THREE)
+    freeze(tmp_path / "1", HALF_PLUS_TWO)
+
+    async def story() -> None:
+        made, thread = supply(str(tmp_path)), ModelThread()
+        function = inference_function(name="half-plus", versions=Versions(poll_s=0, load_retries=0))(HalfPlus)
+        keeper = Keeper(function.spec.versions, made, Shared(function, thread, monotonic))
+        await keeper.start()
+        (tmp_path / "2").mkdir()
+        files = sorted((tmp_path / "elsewhere" / "2").iterdir())
+        for path in files:
+            await keeper.follow()
+            assert await answers(keeper, 1) == [2.5]
+            assert [(entry.number, entry.step.state) for entry in keeper.entries] == [(1, State.AVAILABLE)]
+            (tmp_path / "2" / path.name).write_bytes(path.read_bytes())
+        await keeper.follow()
+        assert await answers(keeper, 1) == [3.5]
+        await keeper.close()
+        await keeper.engines["/"].close()
+        assert await thread.close(20)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.freeze", lambda: None)
+        run(story())
+
+
 def test_l3_a_base_that_is_missing_is_an_error(tmp_path: Path):
     with pytest.raises(SourceError, match="No such file or directory"):
         Folder(tmp_path / "nothing").look()
@@ -145,6 +196,34 @@ def test_a_damaged_version_leaves_the_old_one_serving(tmp_path: Path, run):
         assert keeper.entries[0].step.state is State.END
         assert "manifest.json" in str(keeper.entries[0].reason)
         assert await answers(keeper, 1) == [2.5]
+        await keeper.close()
+        await keeper.engines["/"].close()
+        assert await thread.close(20)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.freeze", lambda: None)
+        run(story())
+
+
+def test_a_damaged_version_is_served_once_it_is_mended_where_it_is(tmp_path: Path, run):
+    freeze(tmp_path / "1", HALF_PLUS_TWO)
+    whole = freeze(tmp_path / "elsewhere" / "2", HALF_PLUS_THREE)
+
+    async def story() -> None:
+        made, thread = supply(str(tmp_path)), ModelThread()
+        function = inference_function(name="half-plus", versions=Versions(poll_s=0, retry_s=3600))(HalfPlus)
+        keeper = Keeper(function.spec.versions, made, Shared(function, thread, monotonic))
+        await keeper.start()
+        shutil.copytree(whole, tmp_path / "2")
+        skeleton = tmp_path / "2" / "skeleton"
+        skeleton.write_bytes(bytes(skeleton.stat().st_size))
+        for _ in range(2):
+            await keeper.follow()
+            assert "skeleton" in str(keeper.entries[0].reason)
+            assert await answers(keeper, 1) == [2.5]
+        shutil.copy(whole / "skeleton", skeleton)
+        await keeper.follow()
+        assert await answers(keeper, 1) == [3.5]
         await keeper.close()
         await keeper.engines["/"].close()
         assert await thread.close(20)
