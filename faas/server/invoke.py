@@ -222,6 +222,7 @@ class Invoke:
             logger.error("request %s failed", asked.request_id.decode(), exc_info=error)
         elif problem.status == CLIENT_CLOSED:
             logger.info("request %s: 499, the caller left", asked.request_id.decode())
+        error.__traceback__ = None  # with all that it holds: of an object that is raised for each call it would grow
         return problem
 
     def _cost(self, call: Call | None, asked: Asked) -> list[Pair]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from faas import Batching, inference_function
+from faas import BadInput, Batching, inference_function
 from faas.function import Function
 from tests.server.answers import problem
 from tests.server.conftest import Serving
@@ -105,3 +106,41 @@ async def test_a_message_that_cannot_be_read_ends_a_stream(serving: Serving) -> 
         assert response.status_code == 200
         assert response.text.startswith("data: 1\n\nevent: error\n")
         assert f"Weird: {UNREAD}" in response.text
+
+
+UNKNOWN = BadInput("there is no such thing")
+BROKEN = RuntimeError("it is broken")
+
+
+def always(x: int) -> Any:
+    if x == 1:
+        return UNKNOWN
+    raise UNKNOWN if x == 2 else BROKEN
+
+
+@pytest.mark.parametrize("x", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["plain", "batched", "async", "stream"])
+async def test_one_object_that_is_the_error_of_many_calls_holds_nothing_of_them(
+    serving: Serving, kind: str, x: int
+) -> None:
+    def plain_one(x: int) -> Any:
+        return always(x)
+
+    async def async_one(x: int) -> Any:
+        return always(x)
+
+    def batched_one(xs: list[int]) -> list[Any]:
+        return [always(x) for x in xs]
+
+    def stream_one(x: int) -> Iterator[Any]:
+        yield always(x)
+
+    handlers: dict[str, Any] = {"plain": plain_one, "async": async_one, "batched": batched_one, "stream": stream_one}
+    options = {"batching": Batching(max_batch_size=2)} if kind == "batched" else {}
+    async with serving(inference_function(name="f", **options)(handlers[kind])) as served:
+        for _ in range(20):
+            events = {"headers": {"Accept": "text/event-stream"}} if kind == "stream" else {}
+            answer = await served.post(x, **events)
+            problem(answer, 422 if x < 3 else 500)
+        error = UNKNOWN if x < 3 else BROKEN
+        assert len(traceback.extract_tb(error.__traceback__)) < 15
