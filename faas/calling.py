@@ -28,7 +28,8 @@ _ERROR_TEXT_LENGTH: Final = 300
 class Request:
     """What is sent to a function: where, its body, the media types sent and wanted, and the seconds it may take.
 
-    `max_tries` bounds how often it is sent, for a server that says to try again. `headers` are sent besides.
+    `max_tries` bounds how often it is sent, for a server that says to try again. `headers`, in lower case, go
+    before ours.
     """
 
     name: str
@@ -71,10 +72,11 @@ async def call(request: Request) -> AsyncIterator[httpx.Response]:
 
 
 def _built(client: httpx.AsyncClient, request: Request, left_s: float) -> httpx.Request:
-    headers = dict(request.headers) | {
+    headers = {
         "content-type": request.content_type,
         "accept": request.accept,
         "x-request-timeout-ms": str(max(1, round(left_s * 1e3))),
+        **request.headers,
     }
     url, extensions = request.address.url + request.path.lstrip("/"), {}
     if request.address.host is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 import click
 import rich.console
 
-from faas.cli import body, listing, progress
+from faas.cli import body, header, listing, progress
 from faas.cli.failure import Failure
 from loadgen import ClosedLoop, OpenLoop, Report, Workload, descriptors, run, stop_on_interrupt
 from loadgen.arrivals import Arrivals
@@ -74,9 +74,7 @@ def _duration(unit: str) -> Callable[[str], float]:
     metavar="TIME",
     help="For how long to wait for one.",
 )
-@click.option(
-    "--header", "-H", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header, too; may be repeated."
-)
+@header.option
 @click.option("--stream", is_flag=True, help="Ask for server-sent events: the report says when the first came.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same load.")
 @listing.option
@@ -84,7 +82,7 @@ def command(
     url: str,
     data: str | None,
     file: str | None,
-    headers: tuple[str, ...],
+    sent: tuple[str, ...],
     stream: bool,
     as_json: bool,
     **options: Any,
@@ -95,7 +93,7 @@ def command(
     is --concurrency callers (1) in a closed loop. Without --data or --file the requests are GET; the lines of
     --data @PATH.jsonl take turns.
     """
-    named = dict(map(_header, headers)) | ({"Accept": "text/event-stream"} if stream else {})
+    named = header.read(sent) | ({"accept": "text/event-stream"} if stream else {})
     workload = _workload(url, data, file, named)
     report = asyncio.run(_bench(workload, **options))
     if as_json:
@@ -104,14 +102,8 @@ def command(
         rich.console.Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH).print(render(report))
     if not report.outcomes["ok"] and not report.stopped_early:
         seen = ", ".join(f"{num} {outcome}" for outcome, num in report.outcomes.items() if num) or "nothing was sent"
-        raise Failure(f"no request was answered well: {seen}", f"curl -i {url} shows one answer")
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon:
-        raise click.BadParameter(f"{text!r} is no header: write 'NAME: VALUE'", param_hint="--header")
-    return name.strip(), value.strip()
+        given = " --data ..." if workload.method == "POST" else ""
+        raise Failure(f"no request was answered well: {seen}", f"curl -i{given} {url} shows one answer")
 
 
 def _workload(url: str, data: str | None, file: str | None, headers: Mapping[str, str]) -> Workload:
@@ -120,9 +112,7 @@ def _workload(url: str, data: str | None, file: str | None, headers: Mapping[str
     given = body.read(data, file)
     if given is None:
         return Workload(url=url, method="GET", headers=headers)
-    states_type = any(name.lower() == "content-type" for name in headers)
-    stated = {} if states_type else {"Content-Type": given.media_type}
-    return Workload(url=url, headers={**stated, **headers}, bodies=(given.content,))
+    return Workload(url=url, headers={"content-type": given.media_type, **headers}, bodies=(given.content,))
 
 
 async def _bench(

@@ -50,6 +50,8 @@ def run(targets: tuple[str, ...], wishes: Wishes, *, as_json: bool) -> int:
     listing.show(deployed, _COLUMNS, as_json=as_json, none="")
     for name, why in failures.items():
         click.echo(f"{click.style('error:', fg='red')} {name}: {why}", err=True)
+    if failures:
+        click.echo(f"{click.style('next:', fg='cyan')}  correct it, then give the same command again", err=True)
     code = WORK_FAILED if failures else 0
     if wishes.watch:
         on_trial = [row["name"] for row in deployed if len(row["traffic"]) > 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -14,14 +13,13 @@ import httpx
 from faas import address, calling, names, settings
 from faas.address import Address
 from faas.calling import Request
-from faas.cli import body, progress, where
-from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli import body, header, progress, where
+from faas.cli.failure import Failure
 from faas.cli.progress import Step
 from faas.cli.where import Where
 from faas.errors import PlatformError
 from faas.settings import Settings
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _PATIENCE_S: Final = 1.0
 """A call that takes longer is worth a word: the function is likely coming up."""
 
@@ -36,9 +34,7 @@ _PATIENCE_S: Final = 1.0
 @body.options
 @click.option("--path", metavar="PATH", default="/", show_default=True, help="Call the endpoint at this path.")
 @click.option("--stream", is_flag=True, help="Print each event of a stream as it comes, a line each.")
-@click.option(
-    "--header", "-H", "sent", multiple=True, metavar="NAME:VALUE", help="Send this header, too; may be given again."
-)
+@header.option
 @click.option("--headers", "-i", is_flag=True, help="Write the answer's status and headers too, to standard error.")
 @click.option(
     "--wait",
@@ -102,7 +98,7 @@ async def _invoke(
                 path=path,
                 content_type=given.media_type,
                 accept=calling.EVENTS if stream else calling.JSON,
-                headers=dict(_header(one) for one in sent),
+                headers=header.read(sent),
             )
             try:
                 async with asyncio.timeout(timeout_s):
@@ -118,14 +114,6 @@ async def _invoke(
                 click.echo(event)
         else:
             click.echo(response.content, nl=calling.media_type(response) != calling.BYTES)
-
-
-def _header(text: str) -> tuple[str, str]:
-    """Read a header as curl has it; names are lower case, as those of ours are."""
-    name, colon, value = (part.strip() for part in text.partition(":"))
-    if not colon or not _TOKEN.fullmatch(name) or not (value.isascii() and value.isprintable()):
-        raise Failure(f"--header {text!r} is no header", "write NAME:VALUE, as X-Priority:1", CALL_WAS_WRONG)
-    return name.lower(), value
 
 
 async def _found(name: str, wait_s: float, step: Step) -> Address:

@@ -56,9 +56,9 @@ def test_headers_are_sent_besides(faas: Faas, monkeypatch: pytest.MonkeyPatch) -
         outcome = faas("invoke", "f", "-d", "1", "-H", "X-Name: é")
     (seen,) = served.seen
     assert (seen.headers["x-api-key"], seen.headers["x-empty"]) == ("a:b", "")
-    assert seen.headers["content-type"] == "application/json"
+    assert seen.headers["content-type"] == "text/plain"
     assert (wrong.code, outcome.code) == (2, 2)
-    assert wrong.err == "error: --header 'X-Api-Key=a' is no header\nnext:  write NAME:VALUE, as X-Priority:1\n"
+    assert "--header: 'X-Api-Key=a' is no header: write 'NAME: VALUE'\nnext:  faas invoke --help\n" in wrong.err
 
 
 def test_bytes_are_sent_and_written_as_they_are(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
