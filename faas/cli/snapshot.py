@@ -25,7 +25,7 @@ from faas.cli import store as stores
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import duration, size
 from faas.clock import monotonic
-from faas.prepare import prepare
+from faas.prepare import Prepared, prepare_each
 from snapshot import Store
 from snapshot.s3_address import is_s3
 
@@ -69,8 +69,11 @@ def create(target: str, force: bool, version: int | None, export: str | None, st
     if version is not None:
         snapshot_versions.refuse_taken(target, version, stores.root(store), numbered)
     with progress.steps() as step:
-        making = prepare(target, stores.root(store), progress=step, force=force or version is not None, export=export)
-        made = asyncio.run(making)
+        forced = force or version is not None
+        found = asyncio.run(prepare_each(target, stores.root(store), progress=step, force=forced, export=export))
+    made = found.ready
+    if found.failed and version is not None:
+        raise next(iter(found.failed.values()))
     if version is not None and len(made) > 1:
         what = f"{target} has several functions: {', '.join(one.name for one in made)}"
         raise Failure(what, f"name one: {target}:{made[0].python_name}", CALL_WAS_WRONG)
@@ -81,8 +84,13 @@ def create(target: str, force: bool, version: int | None, export: str | None, st
                     remote.push(pushing, preparation.name, Path(preparation.snapshot))
     if version is not None:
         snapshot_versions.number(made[0], version, numbered)
+    _tell(found, as_json=as_json)
+
+
+def _tell(found: Prepared, *, as_json: bool) -> None:
+    """Show what was made ready; raise Failure for what was not, or not as it was asked for."""
     listing.show(
-        [snapshot_inspect.row(preparation) for preparation in made],
+        [snapshot_inspect.row(preparation) for preparation in found.ready],
         {
             "function": lambda row: row["function"],
             "state": lambda row: size(row["state_bytes"]),
@@ -95,7 +103,9 @@ def create(target: str, force: bool, version: int | None, export: str | None, st
         as_json=as_json,
         none="",
     )
-    for preparation in made:
+    if found.failed:
+        raise Failure("; ".join(map(str, found.failed.values())), "correct it, then give the same command again")
+    for preparation in found.ready:
         if preparation.snapshot is None:
             raise Failure(
                 f"{preparation.name} has no snapshot, its instances run setup(): {preparation.reason}",

@@ -139,6 +139,18 @@ def test_a_state_that_cannot_be_kept_is_an_error_with_the_reason(faas: Faas, faa
     assert "peer" in json.loads(faas("snapshot", "inspect", "connected", "--json").out)["reason"]
 
 
+def test_what_fails_keeps_no_other_from_being_made_and_all_of_it_is_told(faas: Faas) -> None:
+    bad = (
+        "\n\n@inference_function\nclass {}:\n    def setup(self): raise OSError('no {}')\n    def predict(self): ...\n"
+    )
+    Path("mixed.py").write_text(KEPT + bad.format("One", "disk") + bad.format("Two", "link"))
+    outcome = faas("snapshot", "create", "mixed.py")
+    assert outcome.code == 1
+    assert "scale" in outcome.out
+    assert "error: One.setup() raised OSError: no disk (mixed.py:" in outcome.err
+    assert "; Two.setup() raised OSError: no link (mixed.py:" in outcome.err
+
+
 def test_a_setup_that_fails_is_an_error_without_a_traceback(faas_process: Faas) -> None:
     Path("fails.py").write_text(KEPT.replace("np.arange(1000.0)", "1 / 0"))
     outcome = faas_process("snapshot", "create", "fails.py")
