@@ -23,6 +23,7 @@ SnapshotError
 │   ├── BucketNotFoundError     there is no such bucket
 │   └── UnreachableError        no answer, or failures of the server, for as long as was tried
 ├── NoSpaceError                a disk has no room for what is to be written
+├── NotWritableError            a folder that is to be written to, and cannot be
 ├── DeviceError                 a device that tensors are to be loaded to has failed
 │   ├── DeviceMissingError      this process does not see it
 │   └── DeviceMemoryError       it, or pinned memory of the host, does not suffice; .num_bytes and .free_bytes
@@ -186,6 +187,10 @@ class UnreachableError(RemoteError):
 
 class NoSpaceError(SnapshotError):
     """A disk has no room for what is to be written to it."""
+
+
+class NotWritableError(SnapshotError):
+    """What is to be written cannot be: the folder, or its file system, is for reading alone, or no folder at all."""
 
 
 class DeviceError(SnapshotError):

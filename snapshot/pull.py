@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from snapshot.arrivals import Arrivals, Progress
-from snapshot.errors import NoSpaceError, SnapshotError
+from snapshot.errors import NoSpaceError, NotWritableError, SnapshotError
 from snapshot.fetching import Fetching, Partial, Source
 from snapshot.local_store import LocalStore
 from snapshot.manifest import FileRecord, Manifest, Shard, StoredTensor
@@ -163,7 +163,7 @@ class Pulling:
             for digest in self._files:  # those of a snapshot that was there
                 self._arrivals.mark(digest)
         except OSError as error:
-            self._arrivals.fail(self._no_space(error) if error.errno in _FULL else error)
+            self._arrivals.fail(self._no_space(error) if error.errno in _FULL else self._not_writable(error))
         except BaseException as error:
             self._arrivals.fail(error)
         finally:
@@ -260,6 +260,12 @@ class Pulling:
         first += [span for shard in manifest.shards for span in missing(shard, shard.head_bytes)]
         rest = [span for record in manifest.all_files for span in missing(record, record.num_bytes)]
         return first + cut(rest, self._num_streams)
+
+    def _not_writable(self, error: OSError) -> NotWritableError:
+        return NotWritableError(
+            f"{self._into.root}: {self.stored.name} cannot be written there ({error.strerror}: {error.filename}); "
+            f"make it writable, or choose another folder"
+        )
 
     def _no_space(self, error: OSError) -> NoSpaceError:
         free = shutil.disk_usage(self._into.root).free

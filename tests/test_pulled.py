@@ -112,6 +112,16 @@ def test_what_cannot_be_had_is_told(pushed, monkeypatch):
         Loaded(pushed).thaw()
 
 
+def test_where_the_store_cannot_be_written_to_setup_runs(pushed, tmp_path, monkeypatch, capfd):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FAAS_SNAPSHOT_DIR", str(tmp_path / "file" / "store"))
+    loaded = Loaded(pushed)
+    loaded.begin({})
+    assert not loaded.thawed
+    assert ask(loaded) == 42.0
+    assert "setup() runs, since the snapshot does not thaw" in capfd.readouterr().err
+
+
 def test_addresses_are_checked_where_they_are_written():
     with pytest.raises(SettingError, match="FAAS_SNAPSHOT_URI='models/adds': must be s3://bucket/prefix/NAME"):
         settings.read({"FAAS_SNAPSHOT_URI": "models/adds"})

@@ -31,7 +31,7 @@ def failures() -> Iterator[None]:
         raise Failure(str(error), "faas snapshot push NAME ADDRESS puts it there", CALL_WAS_WRONG) from error
     except errors.BadAddressError as error:
         raise Failure(str(error), "correct the address, then give the same command again", CALL_WAS_WRONG) from error
-    except (errors.RemoteError, errors.NoSpaceError) as error:
+    except (errors.RemoteError, errors.NoSpaceError, errors.NotWritableError) as error:
         raise Failure(str(error), "then give the same command again: it goes on where it was") from error
     except errors.DamagedError as error:
         raise Failure(str(error), "faas snapshot push NAME ADDRESS, from where it is whole, sends it again") from error

@@ -14,7 +14,14 @@ import torch
 import snapshot
 from snapshot import fetching, pull
 from snapshot.digests import CHUNK_BYTES
-from snapshot.errors import CredentialsError, DigestMismatchError, SizeMismatchError, SnapshotError, UnreachableError
+from snapshot.errors import (
+    CredentialsError,
+    DigestMismatchError,
+    NotWritableError,
+    SizeMismatchError,
+    SnapshotError,
+    UnreachableError,
+)
 from snapshot.local_store import LocalStore
 from snapshot.manifest import Manifest
 from snapshot.s3_client import S3Options
@@ -489,3 +496,10 @@ def test_more_files_than_a_process_may_open_are_pulled_some_at_a_time(
     snapshot.verify(into.folder(pulling.finish()))
     check_store(into)
     check_tidy(into)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(server: Stub, frozen: Path, tmp_path: Path) -> None:
+    put(server, frozen)
+    (tmp_path / "file").touch()
+    with pytest.raises(NotWritableError, match=r"file/store: model cannot be written there \(Not a directory"):
+        store_at(server).pull("model", into=LocalStore(tmp_path / "file" / "store")).finish()
