@@ -17,24 +17,10 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-import msgspec
-
 from faas import installer, modules, tasks
-from faas.environments import Environment, Recipe, core
+from faas.environments import Built, Environment, Recipe, Task, core
 from faas.errors import NotPrepared
 from faas.tasks import Step
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """The environment to make, in `root`."""
-
-    root: str
-    recipe: Recipe
-    report_fd: int
-
-
-class Built(msgspec.Struct, frozen=True, tag="built"):
-    """The environment is there, made now or meanwhile by another process."""
 
 
 def main() -> int:

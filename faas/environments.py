@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 from blake3 import blake3
@@ -64,6 +64,20 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     def digest(self) -> str:
         """The environment's name."""
         return blake3(msgspec.json.encode(self)).hexdigest()[:_DIGEST_LENGTH]
+
+
+class Task(tasks.Task, frozen=True, kw_only=True):
+    """For `faas.building`: the environment to make, in `root`."""
+
+    root: str
+    recipe: Recipe
+
+
+class Built(msgspec.Struct, frozen=True, tag="built"):
+    """Its outcome: the environment is there, made now or meanwhile by another process."""
+
+
+_OUTCOMES: Final[msgspec.json.Decoder[tasks.Message | Built]] = msgspec.json.Decoder(tasks.Message | Built)
 
 
 @dataclass(frozen=True)
@@ -146,8 +160,8 @@ async def have(root: Path, needed: Iterable[str], progress: Progress) -> str:
     recipe = Recipe.of(needed)
     environment = Environment(root, recipe.digest)
     if not environment.is_made:
-        task = {"root": str(root), "recipe": msgspec.to_builtins(recipe)}
-        await tasks.run("faas.building", task, progress, what=f"the environment {environment.folder}")
+        task = Task(root=str(root), recipe=recipe)
+        await tasks.run("faas.building", task, _OUTCOMES, progress, what=f"the environment {environment.folder}")
     return str(environment.python)
 
 

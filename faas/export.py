@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 import snapshot
 from faas import examples, modules
 from faas.errors import named
 from faas.handler import Handler, State
+from faas.preparing_messages import Exported
 from snapshot import paths
 from snapshot.errors import NotExportable
 
@@ -22,18 +21,6 @@ if TYPE_CHECKING:
     from snapshot.export.recording import Recording
 
 FORMS: Final = ("onnx", "aoti")
-
-
-class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """A state that was exported and frozen.
-
-    `later` are the top-level packages that it does without: those of the modules' own classes, and torch unless the
-    form needs it.
-    """
-
-    digest: str
-    state_bytes: int
-    later: tuple[str, ...]
 
 
 def run_examples(handler: Handler) -> tuple[list[str], Recording]:

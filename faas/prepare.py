@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from faas import environments, settings, tasks, versions
 from faas.errors import NotPrepared, TargetError
 from faas.preparation import Preparation, Preparations
+from faas.preparing_messages import CHECKING, MAKING, Checked, Made, Needs, Task
 from faas.targets import Target
 from faas.tasks import Progress, Waiting
 
 KEPT_SNAPSHOTS = 3
+_MODULE = "faas.preparing"
 
 Tolerance = tuple[float, float]
 TOLERANCE: Tolerance = (1e-4, 1e-6)
@@ -63,12 +66,13 @@ async def prepare_each(
     preparations = Preparations(store)
     asked = export or preparations.asked(meant.text)
     ready = {} if force else preparations.fresh(meant.text, export)
+    maker = _Maker(meant.text, store, asked, progress)
     failed: dict[str, NotPrepared] = {}
     waiting: list[str | None] = [*_others(meant, ready)] if ready else [None]
     while waiting:
         name = waiting.pop(0)
         try:
-            made = await _make(meant.text, name, store, asked, progress)
+            made = await maker.make(name)
         except NotPrepared as error:
             if error.function is None:
                 raise
@@ -87,60 +91,130 @@ def _others(target: Target, ready: dict[str, Preparation]) -> list[str]:
     return [] if target.name is not None else sorted(siblings - set(ready))
 
 
-async def _make(target: str, name: str | None, store: Path, asked: str | None, progress: Progress) -> Preparation:
-    _writable(store)
-    from snapshot.staging import scratch_folder  # local: what is fresh needs none of it
+@dataclass(frozen=True)
+class _Candidate:
+    """A snapshot that may take the place of `setup()` if its answers are as close as `tolerance`.
 
-    # The second process has done its imports by the time that the first has frozen something for it to check.
-    with scratch_folder(store) as scratch:
-        async with tasks.ahead("faas.preparing") as checker:
-            task = {"target": target, "function": name, "export": asked, "folder": str(scratch / "snapshot")}
-            wanted = {**task, "verb": "make", "exported": str(scratch / "exported")}
-            made, python = await _in_environment(wanted, progress)
-            task["python"] = python or sys.executable
-            outcome: dict[str, Any] = {"snapshot": None, "digest": None, "reason": made["reason"]}
-            if made["exported"] is not None:
-                outcome = await _checked_export(made, {**task, "folder": str(scratch / "exported")}, checker, progress)
-            if made["digest"] is not None and outcome["snapshot"] is None:
-                outcome = {**outcome, **await _checked(made, task, checker, progress)}
-        if outcome["snapshot"] is not None:
-            outcome |= _published(made["description"]["name"], Path(outcome["snapshot"]), store)
-    copied = ("description", "origin", "siblings", "imports", "state_bytes", "setup_s", "export_reason", "globals")
-    known = {key: made[key] for key in copied} | {"asked": asked, "interpreter": python}
-    preparation = msgspec.convert(known | outcome, Preparation)  # the check may know better what is imported
-    progress(f"{preparation.name} is ready; {_frozen(preparation)}")
-    return preparation
-
-
-async def _in_environment(task: dict[str, Any], progress: Progress) -> tuple[dict[str, Any], str | None]:
-    """Run a task here, or in an environment with what its function turns out to need, and tell in which: None is here.
-
-    What it needs is known once its file is loaded. A file that cannot be, for it imports what is not here, may still
-    show what its functions require.
+    It was made to do without the packages `later`.
     """
-    python, tried = None, []
-    while True:
-        done = await _run({**task, "python": python or sys.executable}, progress)
-        if done["type"] != "needs":
-            return done, python
-        needed, found = done["requirements"], (done["function"], tuple(done["siblings"]))
-        if needed in tried:
-            raise NotPrepared(f"an environment with {', '.join(needed)} still lacks some of it", *found)
-        tried.append(needed)
+
+    folder: Path
+    digest: str
+    tolerance: Tolerance = TOLERANCE
+    later: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes functions of one target ready, one at a time; `asked` is the form that was asked for."""
+
+    target: str
+    store: Path
+    asked: str | None
+    progress: Progress
+
+    async def make(self, name: str | None) -> Preparation:
+        """Make the function of that name ready, the first of the target where it is None."""
+        _writable(self.store)
+        from snapshot.staging import scratch_folder  # local: what is fresh needs none of it
+
+        # The second process has done its imports by the time that the first has frozen something for it to check.
+        with scratch_folder(self.store) as scratch:
+            frozen, exported = scratch / "snapshot", scratch / "exported"
+            async with tasks.ahead(_MODULE) as checker:
+                made, python = await self._made(name, str(frozen), str(exported))
+                found = _unfrozen(made, self.asked, python)
+                if made.exported is not None:
+                    found = await self._with_export(found, made, exported, checker)
+                if made.digest is not None and found.snapshot is None:
+                    found = await self._checked(found, made, _Candidate(frozen, made.digest), checker)
+            if found.snapshot is not None:
+                found = _published(found, Path(found.snapshot), self.store)
+        self.progress(f"{found.name} is ready; {_frozen(found)}")
+        return found
+
+    async def _made(self, name: str | None, folder: str, exported: str) -> tuple[Made, str | None]:
+        """Make it ready here, or where all that it needs is installed; return that interpreter, None for this one.
+
+        What it needs is known once its file is loaded. A file that cannot be, for it imports what is not here, may
+        still show what its functions require.
+        """
+        task = Task(verb="make", target=self.target, function=name, export=self.asked, folder=folder, exported=exported)
+        python: str | None = None
+        tried: list[tuple[str, ...]] = []
+        while True:
+            done: Made | Needs = await tasks.run(
+                _MODULE, task, MAKING, self.progress, what=self._what, python=python or sys.executable
+            )
+            if isinstance(done, Made):
+                return done, python
+            needed, of = done.requirements, (done.function, done.siblings)
+            if needed in tried:
+                raise NotPrepared(f"an environment with {', '.join(needed)} still lacks some of it", *of)
+            tried.append(needed)
+            try:
+                python = await environments.have(settings.read().environments, needed, self.progress)
+            except NotPrepared as error:
+                raise NotPrepared(str(error), *of) from None
+
+    async def _with_export(self, found: Preparation, made: Made, folder: Path, checker: Waiting) -> Preparation:
+        """Check the exported state; where it is not as good, say why, so that the state as it was is used."""
+        exported = made.exported
+        assert exported is not None
+        candidate = _Candidate(folder, exported.digest, EXPORTED_TOLERANCE, exported.later)
+        checked = await self._checked(found, made, candidate, checker)
+        if checked.snapshot is None:
+            return replace(found, export_reason=checked.reason)
+        return replace(checked, export=made.export, later=exported.later, state_bytes=exported.state_bytes)
+
+    async def _checked(self, found: Preparation, made: Made, candidate: _Candidate, checker: Waiting) -> Preparation:
+        """Thaw in a fresh process and compare the answers; a snapshot that is not as good as `setup()` is not used."""
+        self.progress(f"thawing {found.name} in a fresh process")
+        folder = str(candidate.folder)
+        task = Task(verb="check", target=self.target, function=found.name, folder=folder, later=candidate.later)
         try:
-            python = await environments.have(settings.read().environments, needed, progress)
+            checked = await self._check(task, found.interpreter or sys.executable, checker)
         except NotPrepared as error:
-            raise NotPrepared(str(error), *found) from None
+            return replace(found, reason=f"the state does not thaw: {error}")
+        if made.answers is not None and not _same(made.answers, checked.answers, candidate.tolerance):
+            return replace(found, reason="the thawed state answers the examples differently")
+        if candidate.later:  # then the process that made it ready has imported what no instance needs
+            found = replace(found, imports=checked.imports, late=checked.late)
+        return replace(
+            found,
+            snapshot=folder,
+            digest=candidate.digest,
+            compared=made.answers is not None,
+            thaw_s=checked.thaw_s,
+            rehearsable=checked.rehearsable,
+        )
+
+    async def _check(self, task: Task, python: str, checker: Waiting) -> Checked:
+        """Run a check in the process that waits for one, unless it is for another interpreter or was used before."""
+        if checker.is_waiting and python == sys.executable:
+            return await checker.run(task, CHECKING, self.progress, what=self._what)
+        return await tasks.run(_MODULE, task, CHECKING, self.progress, what=self._what, python=python)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.target} ready"
 
 
-async def _run(task: dict[str, Any], progress: Progress, *, ahead: Waiting | None = None) -> dict[str, Any]:
-    """Run one task in a process of the interpreter that it names, the one `ahead` where that will do, and return its
-    last report.
-    """
-    what = f"{task['target']} ready"
-    if ahead is not None and ahead.is_waiting and task["python"] == sys.executable:
-        return await ahead.run(task, progress, what=what)
-    return await tasks.run("faas.preparing", task, progress, what=what, python=task["python"])
+def _unfrozen(made: Made, asked: str | None, python: str | None) -> Preparation:
+    """Return what is known of a function before there is a snapshot that was checked."""
+    return Preparation(
+        description=made.description,
+        origin=made.origin,
+        siblings=made.siblings,
+        imports=made.imports,
+        reason=made.reason,
+        state_bytes=made.state_bytes,
+        setup_s=made.setup_s,
+        export_reason=made.export_reason,
+        asked=asked,
+        interpreter=python,
+        globals=made.globals,
+    )
 
 
 def _frozen(preparation: Preparation) -> str:
@@ -161,61 +235,26 @@ def _writable(store: Path) -> None:
         raise TargetError(f"cannot make {store}: {error.strerror}; choose another --store or FAAS_HOME") from None
 
 
-def _published(name: str, folder: Path, store: Path) -> dict[str, Any]:
-    """Keep a snapshot in the store; of older ones, the last few stay, within the budget.
-
-    Returns what a preparation says of it: its folder there, and the libraries that it refers to.
-    """
+def _published(found: Preparation, folder: Path, store: Path) -> Preparation:
+    """Keep a snapshot in the store; of older ones, the last few stay, within the budget."""
     import snapshot  # only where one was made
     from faas import budget
 
     local = snapshot.LocalStore(store)
-    kept = local.publish(name, folder)
-    local.prune(name, keep=KEPT_SNAPSHOTS)
+    kept = local.publish(found.name, folder)
+    local.prune(found.name, keep=KEPT_SNAPSHOTS)
     budget.hold(local)
-    return {"snapshot": str(local.folder(kept)), "libraries": snapshot.read_manifest(folder).libraries}
+    libraries = snapshot.read_manifest(folder).libraries
+    return replace(found, snapshot=str(local.folder(kept)), libraries=libraries)
 
 
-async def _checked_export(
-    made: dict[str, Any], task: dict[str, Any], checker: Waiting, progress: Progress
-) -> dict[str, Any]:
-    """Check the exported state; where it is not as good, say why, so that the state as it was is used."""
-    exported = made["exported"]
-    made = {**made, "digest": exported["digest"]}
-    task = {**task, "later": exported["later"]}
-    outcome = await _checked(made, task, checker, progress, tolerance=EXPORTED_TOLERANCE)
-    if outcome["snapshot"] is None:
-        return {"snapshot": None, "export_reason": outcome["reason"]}
-    return {**outcome, "export": made["export"], "later": exported["later"], "state_bytes": exported["state_bytes"]}
-
-
-async def _checked(
-    made: dict[str, Any],
-    task: dict[str, Any],
-    checker: Waiting,
-    progress: Progress,
-    *,
-    tolerance: Tolerance = TOLERANCE,
-) -> dict[str, Any]:
-    """Thaw in a fresh process and compare the answers; a snapshot that is not as good as `setup()` is not used."""
-    name = made["description"]["name"]
-    progress(f"thawing {name} in a fresh process")
-    unused = {"snapshot": None, "digest": None}
-    try:
-        checked = await _run({**task, "verb": "check", "function": name}, progress, ahead=checker)
-    except NotPrepared as error:
-        return {**unused, "reason": f"the state does not thaw: {error}"}
-    if made["answers"] is not None and not _same(made["answers"], checked["answers"], tolerance):
-        return {**unused, "reason": "the thawed state answers the examples differently"}
-    kept = {"snapshot": task["folder"], "digest": made["digest"], "compared": made["answers"] is not None}
-    if task.get("later"):  # then the process that made it ready has imported what no instance needs
-        kept |= {"imports": checked["imports"], "late": checked["late"]}
-    return {**kept, "thaw_s": checked["thaw_s"], "rehearsable": checked["rehearsable"]}
-
-
-def _same(before: list[str], after: list[str], tolerance: Tolerance) -> bool:
-    return len(before) == len(after) and all(
-        close(msgspec.json.decode(a), msgspec.json.decode(b), tolerance) for a, b in zip(before, after, strict=True)
+def _same(before: list[str], after: list[str] | None, tolerance: Tolerance) -> bool:
+    return (
+        after is not None
+        and len(before) == len(after)
+        and all(
+            close(msgspec.json.decode(a), msgspec.json.decode(b), tolerance) for a, b in zip(before, after, strict=True)
+        )
     )
 
 

@@ -14,86 +14,19 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 import snapshot
 from faas import examples, export, instance, later, library_threads, modules, needs, rehearsal, targets, tasks
 from faas.description import Description
 from faas.errors import SettingError, TargetError, named
-from faas.export import Exported
 from faas.function import Function
 from faas.handler import Handler, Unkept
 from faas.preparation import Origin, distribution_version, file_digest
+from faas.preparing_messages import Checked, Exported, Made, Needs, Task
 from faas.tasks import Found, Report, Step
 from faas.users_errors import users_line
 from snapshot import sharing
 
 _RECORDED = instance  # an instance needs its modules too: they are part of what is recorded
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do: "make" a function ready and freeze its state into `folder`, or "check" the snapshot there.
-
-    `function` None is the first of the target. `export` is the form that is asked for where the function itself asks
-    for none; what is exported is frozen into a folder of its own, `exported`. `later` are the packages that the
-    snapshot to check should do without.
-    """
-
-    verb: str
-    target: str
-    report_fd: int
-    folder: str
-    exported: str = ""
-    function: str | None = None
-    export: str | None = None
-    later: tuple[str, ...] = ()
-
-
-class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
-    """The outcome of "make". `answers` are what the example inputs gave, as JSON texts; None where there are none.
-
-    `digest` is the snapshot's identity; None where nothing was frozen, for `reason`. `export` is the form that was to
-    be had; `exported` is None where there is none, for `export_reason`.
-    """
-
-    description: Description
-    origin: Origin
-    siblings: tuple[str, ...]
-    imports: tuple[str, ...]
-    answers: list[str] | None
-    digest: str | None
-    reason: str | None
-    state_bytes: int
-    setup_s: float
-    globals: tuple[str, ...] = ()
-    export: str | None = None
-    exported: Exported | None = None
-    export_reason: str | None = None
-
-
-class Checked(msgspec.Struct, frozen=True, kw_only=True, tag="checked"):
-    """The outcome of "check".
-
-    `late` are the packages that were imported after all, and the lines that did it; `rehearsable` says that the answers
-    left nothing that a fork could not share.
-    """
-
-    answers: list[str] | None
-    thaw_s: float
-    imports: tuple[str, ...]
-    late: dict[str, str]
-    rehearsable: bool
-
-
-class Needs(msgspec.Struct, frozen=True, kw_only=True, tag="needs"):
-    """The outcome of "make" where this interpreter does not do: it lacks some of `requirements`.
-
-    They are those of `function`, or of all functions of a file that cannot be loaded here.
-    """
-
-    requirements: tuple[str, ...]
-    function: str | None = None
-    siblings: tuple[str, ...] = ()
 
 
 def main() -> int:

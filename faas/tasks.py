@@ -14,7 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -47,12 +47,17 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     traceback: str = ""
 
 
-class _Task(Protocol):
-    @property
-    def report_fd(self) -> int: ...
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child is to do; those of a module are made of this. Who starts the child says where its reports go."""
+
+    report_fd: int = -1
 
 
-_T = TypeVar("_T", bound=_Task)
+Message = Step | Found | Failed
+"""What any child may report; its outcome, which is last, is of the module's own."""
+
+_T = TypeVar("_T", bound=Task)
+_Outcome = TypeVar("_Outcome", bound=msgspec.Struct)
 Report = Callable[[msgspec.Struct], None]
 
 
@@ -90,19 +95,22 @@ class Waiting:
         """Whether it can be given its task."""
         return self._reader >= 0
 
-    async def run(self, task: dict[str, Any], progress: Progress, *, what: str) -> dict[str, Any]:
-        """Give it its one task and return its last report. Raises as `run` does."""
+    async def run(
+        self, task: Task, outcomes: msgspec.json.Decoder[Message | _Outcome], progress: Progress, *, what: str
+    ) -> _Outcome:
+        """Give it its one task and return what comes of it. Raises as `run` does."""
         process, reader = self._process, self._reader
         self._reader = -1
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode({**task, "report_fd": self._writer}))
+        process.stdin.write(msgspec.json.encode(msgspec.structs.replace(task, report_fd=self._writer)))
         process.stdin.close()
-        last, found = await _reports(reader, progress)
+        last, found = await _reports(reader, outcomes, progress)
         status = await process.wait()
-        if last["type"] == "failed":
-            raise NotPrepared("\n".join(x for x in (last["message"], last["traceback"].rstrip()) if x), **found)
-        if last["type"] == "step":
-            raise NotPrepared(f"the process that makes {what} ended with status {status} while {last['text']}", **found)
+        of = () if found is None else (found.function, found.siblings)
+        if isinstance(last, Failed):
+            raise NotPrepared("\n".join(x for x in (last.message, last.traceback.rstrip()) if x), *of)
+        if isinstance(last, Step):
+            raise NotPrepared(f"the process that makes {what} ended with status {status} while {last.text}", *of)
         return last
 
     async def end(self) -> None:
@@ -127,17 +135,23 @@ async def ahead(module: str, *, python: str = sys.executable) -> AsyncIterator[W
 
 
 async def run(
-    module: str, task: dict[str, Any], progress: Progress, *, what: str, python: str = sys.executable
-) -> dict[str, Any]:
-    """Run one task by `python -m module` and return its last report; it ends, with all it started, when cancelled.
+    module: str,
+    task: Task,
+    outcomes: msgspec.json.Decoder[Message | _Outcome],
+    progress: Progress,
+    *,
+    what: str,
+    python: str = sys.executable,
+) -> _Outcome:
+    """Run one task by `python -m module` and return what comes of it; it ends, with all it started, when cancelled.
 
-    `what` says what the process is for, in words.
+    `outcomes` reads a report, which is a `Message` or the outcome. `what` says what the process is for, in words.
 
     Raises:
         NotPrepared: the task failed, or its process ended without a report.
     """
     async with ahead(module, python=python) as process:
-        return await process.run(task, progress, what=what)
+        return await process.run(task, outcomes, progress, what=what)
 
 
 async def _start(module: str, python: str) -> Waiting:
@@ -162,23 +176,25 @@ async def _start(module: str, python: str) -> Waiting:
     return Waiting(process, reader, writer)
 
 
-async def _reports(descriptor: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the last report, and the `function` and its `siblings` where the target was loaded."""
-    last: dict[str, Any] = {"type": "step", "text": "starting"}
-    found: dict[str, Any] = {}
+async def _reports(
+    descriptor: int, outcomes: msgspec.json.Decoder[Message | _Outcome], progress: Progress
+) -> tuple[Step | Failed | _Outcome, Found | None]:
+    """Return the last report, and what was found where the target was loaded."""
+    last: Step | Failed | _Outcome = Step("starting")
+    found: Found | None = None
     stream = asyncio.StreamReader(limit=2**26)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", buffering=0)
     )
     try:
         async for line in stream:
-            report = msgspec.json.decode(line)
-            if report["type"] == "found":
-                found = {"function": report["function"], "siblings": tuple(report["siblings"])}
+            report = outcomes.decode(line)
+            if isinstance(report, Found):
+                found = report
                 continue
             last = report
-            if report["type"] == "step":
-                progress(report["text"])
+            if isinstance(report, Step):
+                progress(report.text)
     finally:
         transport.close()
     return last, found

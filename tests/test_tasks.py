@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from faas import tasks
+from faas.deployment import bundling
 from faas.errors import NotPrepared
 
 MODULE = "faas.deployment.bundling"
@@ -32,10 +33,10 @@ def test_what_was_started_ahead_and_gets_no_task_is_ended(capfd: pytest.CaptureF
 def test_what_was_started_ahead_does_one_task(tmp_path: Path) -> None:
     async def fails() -> list[str]:
         said: list[str] = []
-        task = {"target": str(tmp_path / "none.py"), "folder": str(tmp_path / "b")}
+        task = bundling.Task(target=str(tmp_path / "none.py"), folder=str(tmp_path / "b"))
         async with tasks.ahead(MODULE) as waiting:
             with pytest.raises(NotPrepared, match="there is no such file"):
-                await waiting.run(task, said.append, what="a bundle")
+                await waiting.run(task, bundling.OUTCOMES, said.append, what="a bundle")
             assert not waiting.is_waiting
         return said
 

@@ -18,12 +18,11 @@ from faas.preparation import Preparation
 from faas.tasks import Report, Step
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(tasks.Task, frozen=True, kw_only=True):
     """Pack the function of `target` into `folder`, with what is known of it since it was made ready, and its state."""
 
     target: str
     folder: str
-    report_fd: int
     preparation: Preparation | None = None
     with_snapshot: bool = False
     include: tuple[str, ...] = ()
@@ -37,6 +36,7 @@ class Bundled(msgspec.Struct, frozen=True, kw_only=True, tag="bundled"):
 
 
 _MODULE: Final = "faas.deployment.bundling"
+OUTCOMES: Final[msgspec.json.Decoder[tasks.Message | Bundled]] = msgspec.json.Decoder(tasks.Message | Bundled)
 
 
 def ahead() -> AbstractAsyncContextManager[tasks.Waiting]:
@@ -47,17 +47,15 @@ def ahead() -> AbstractAsyncContextManager[tasks.Waiting]:
 async def run(
     task: Task, progress: tasks.Progress, *, python: str | None, ahead: tasks.Waiting | None = None
 ) -> Bundled:
-    """Do a task in a process of the interpreter `python`, this one where it is None; its `report_fd` is not looked at.
+    """Do a task in a process of the interpreter `python`, this one where it is None.
 
     Raises:
         NotPrepared: it cannot be packed; says what is in the way.
     """
-    what, plain = f"a bundle of {task.target}", msgspec.to_builtins(task)
+    what = f"a bundle of {task.target}"
     if ahead is not None and ahead.is_waiting and python in (None, sys.executable):
-        done = await ahead.run(plain, progress, what=what)
-    else:
-        done = await tasks.run(_MODULE, plain, progress, what=what, python=python or sys.executable)
-    return msgspec.convert(done, Bundled)
+        return await ahead.run(task, OUTCOMES, progress, what=what)
+    return await tasks.run(_MODULE, task, OUTCOMES, progress, what=what, python=python or sys.executable)
 
 
 def _do(task: Task, report: Report) -> Bundled:

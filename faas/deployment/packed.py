@@ -80,7 +80,7 @@ async def looked_at(target: str, places: Places, *, store: Path, scratch: Path, 
     """
     meant = Target.of(target).text
     pythons = [known.interpreter for known in Preparations(store).fresh(meant).values()]
-    task = bundling.Task(target=meant, folder=str(scratch / "bundle"), report_fd=0, verify=False)
+    task = bundling.Task(target=meant, folder=str(scratch / "bundle"), verify=False)
     done = await bundling.run(task, step, python=pythons[0] if pythons else None)
     made = bundle.read(scratch / "bundle", here=False)
     return Packed(made, scratch / "bundle", _plan(places, made, Shipping()), done.revision, None)
@@ -91,7 +91,6 @@ async def _packed(preparation: Preparation, places: Places, folder: Path, *, pac
     task = bundling.Task(
         target=preparation.description.target,
         folder=str(folder),
-        report_fd=0,
         preparation=msgspec.structs.replace(preparation, versions=None),
         with_snapshot=how.kind == "image",
     )

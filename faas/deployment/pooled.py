@@ -64,7 +64,7 @@ async def _packed(preparation: Preparation, functions: str, folder: Path, *, pac
     if preparation.snapshot is not None:
         address = f"{pool.store_of(functions)}/{preparation.name}@{preparation.digest}"
         moved = msgspec.structs.replace(preparation, snapshot=address)
-    task = bundling.Task(target=preparation.description.target, folder=str(folder), report_fd=0, preparation=moved)
+    task = bundling.Task(target=preparation.description.target, folder=str(folder), preparation=moved)
     done = await bundling.run(task, step, python=preparation.interpreter, ahead=packer)
     return Packed(bundle.read(folder, here=False), folder, done.revision, preparation)
 
