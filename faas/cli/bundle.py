@@ -56,8 +56,7 @@ def _made_ready(target: str) -> Preparation:
 
 
 def _tell(made: Bundle, place: Path, as_json: bool) -> None:
-    for note in made.notes:
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+    listing.notes(made.notes)
     if as_json:
         known = {"place": str(place), "digest": made.digest, "num_bytes": made.num_bytes}
         listing.write_json({**msgspec.to_builtins(made), **known})

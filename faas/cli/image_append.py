@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faas.cli import listing, progress, pushed, registries
+from faas.cli import listing, pairs, progress, pushed, registries
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.clock import monotonic
 
@@ -53,8 +53,8 @@ def command(
     changes = Changes(
         entrypoint=None if entrypoint is None else tuple(shlex.split(entrypoint)),
         command=None if cmd is None else tuple(shlex.split(cmd)),
-        env=_pairs(env, "--env"),
-        labels=_pairs(label, "--label"),
+        env=pairs.read("--env", env),
+        labels=pairs.read("--label", label),
         user=user,
         workdir=workdir,
     )
@@ -88,11 +88,3 @@ def _files(added: str) -> list[File]:
     if path.is_dir():
         return list(layer.of_folder(path, at))
     return [File(at, path, 0o755 if path.stat().st_mode & 0o100 else 0o644)]
-
-
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise Failure(f"{option} {name}: has no value", f"write {option} NAME=VALUE", CALL_WAS_WRONG)
-    return {name: value for name, _, value in pairs}

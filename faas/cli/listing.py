@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -36,6 +36,12 @@ def show(rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, 
 def write_json(value: Any) -> None:
     """Write JSON for a program, with a line for each member that people can read too."""
     click.echo(msgspec.json.format(codec.encode(value), indent=2))
+
+
+def notes(texts: Iterable[str]) -> None:
+    """Write notes for people, a line each, to standard error."""
+    for text in texts:
+        click.echo(f"{click.style('note:', fg='yellow')} {text}", err=True)
 
 
 def _text(value: Any) -> str:

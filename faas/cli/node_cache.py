@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from faas.cli import pairs
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 
 
@@ -35,7 +36,6 @@ def manifest(
     from deploy.manifest import to_yaml
     from deploy.node_cache import NodeCacheSpec, documents
     from faas import settings
-    from faas.cli.cluster.deploying import pairs
     from faas.cli.cluster.failures import failures
     from faas.deployment.described import secret
 
@@ -51,7 +51,7 @@ def manifest(
             budget=budget,
             env=environment.s3_places,
             secrets=tuple(secret(text) for text in secrets),
-            node_selector=pairs(node_selector),
+            node_selector=pairs.read("--node-selector", node_selector),
         )
         click.echo("---\n".join(to_yaml(document) for document in documents(spec)), nl=False)
 

@@ -11,7 +11,7 @@ import click
 
 from faas.cli import progress
 from faas.cli.failure import CALL_WAS_WRONG, Failure
-from snapshot.s3_address import S3Address
+from snapshot.s3_address import S3Address, is_s3
 
 if TYPE_CHECKING:
     from snapshot import Manifest, StoredSnapshot
@@ -62,6 +62,11 @@ def open_store(address: str | S3Address, endpoint: str | None = None) -> S3Store
             raise
         raise Failure(_NO_BOTO, "pip install 'faas[s3]'") from None
     return S3Store(place, S3Options(endpoint_url=endpoint))
+
+
+def open_if_s3(store: str | None) -> S3Store | None:
+    """Return the store of an option `--store`, None where that is a folder or was not given. Raises as `open_store`."""
+    return open_store(store) if store is not None and is_s3(store) else None
 
 
 def push(store: S3Store, name: str, folder: Path) -> StoredSnapshot:

@@ -58,8 +58,7 @@ def create(
         click.echo(f"{name} in {row['namespace']} is {action}: {', '.join(sorted(given))}")
     from deploy.env_file import notes  # help is to be quick
 
-    for note in notes(name, given):
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+    listing.notes(notes(name, given))
 
 
 @command.command("list")

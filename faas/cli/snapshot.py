@@ -64,7 +64,7 @@ def create(target: str, force: bool, version: int | None, export: str | None, st
     again, and what it leaves becomes a numbered version of the one function that TARGET names.
     """
     with remote.failures():
-        pushing = remote.open_store(store) if store is not None and is_s3(store) else None
+        pushing = remote.open_if_s3(store)
     numbered: list[Store] = [snapshot.LocalStore(stores.root(store)), *([pushing] if pushing is not None else [])]
     if version is not None:
         snapshot_versions.refuse_taken(target, version, stores.root(store), numbered)

@@ -18,7 +18,6 @@ from faas.clock import monotonic
 from faas.preparation import Preparations
 from snapshot.imports import DTYPES, Imported, import_model
 from snapshot.imports.shard_index import is_index
-from snapshot.s3_address import is_s3
 from snapshot.staging import scratch_folder
 from snapshot.store import MAX_NAME_LENGTH, check_name
 
@@ -48,7 +47,7 @@ def command(
     made in the local store and then pushed there.
     """
     with remote.failures():
-        pushing = remote.open_store(store) if store is not None and is_s3(store) else None
+        pushing = remote.open_if_s3(store)
     root = stores.root(store)
     called = _name(source, name)
     _check_free(called, root)
@@ -140,5 +139,4 @@ def _show(row: dict[str, Any], *, as_json: bool) -> None:
         as_json=False,
         none="",
     )
-    for note in row["notes"]:
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+    listing.notes(row["notes"])

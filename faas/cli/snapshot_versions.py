@@ -113,7 +113,7 @@ def number(made: Preparation, version: int, numbered: Sequence[Store]) -> None:
 
 
 def _open(store: str | None) -> Store:
-    return remote.open_store(store) if store is not None and is_s3(store) else LocalStore(stores.root(store))
+    return remote.open_if_s3(store) or LocalStore(stores.root(store))
 
 
 def _labels(store: str | None, name: str) -> dict[str, int]:
@@ -136,6 +136,7 @@ def _row(store: str | None, name: str, number: int, digest: str) -> dict[str, An
 
 
 def _manifest(store: str | None, name: str, digest: str) -> Manifest:
-    if store is not None and is_s3(store):
-        return remote.open_store(store).locate(name, digest)[1]
+    in_s3 = remote.open_if_s3(store)
+    if in_s3 is not None:
+        return in_s3.locate(name, digest)[1]
     return read_manifest(Path(stores.root(store)) / name / digest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from faas import settings
-from faas.cli import listing, progress, registries
+from faas.cli import listing, pairs, progress, registries
 from faas.cli.cluster.failures import failures
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.listing import size
@@ -83,7 +83,7 @@ class Wishes:
         """What services get besides what their functions say."""
         return Surroundings(
             namespace=namespace,
-            env=pairs(self.env),
+            env=pairs.read("--env", self.env),
             secrets=self.secrets,
             service_account=self.service_account,
             s3_places=settings.read().s3_places,
@@ -138,7 +138,7 @@ def _checked(wishes: Wishes) -> Rollout:
     """
     if wishes.output is not None and not wishes.dry_run:
         raise Failure("-o is for --dry-run", "give both, or --json for what came of it", CALL_WAS_WRONG)
-    pairs(wishes.env)
+    pairs.read("--env", wishes.env)
     if wishes.dry_run:
         plans.check(plans.looked_at(wishes.places))
         return wishes.rollout
@@ -162,9 +162,9 @@ def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
         documents = [steps.rendered(one, wishes.around(namespace)) for one in found]
         for one in found:
             spec = steps.spec_of(one, published.planned(one), wishes.around(namespace))
-            _say_notes([*one.notes, *advice.warnings(spec)])
+            listing.notes([*one.notes, *advice.warnings(spec)])
     if wanted != wishes.places:
-        _say_notes([f"no place is set for images: {plans.NOWHERE} stands for it; set FAAS_IMAGE or FAAS_STORE"])
+        listing.notes([f"no place is set for images: {plans.NOWHERE} stands for it; set FAAS_IMAGE or FAAS_STORE"])
     if wishes.output == "json":
         listing.write_json(documents[0] if len(documents) == 1 else documents)
     else:
@@ -228,7 +228,7 @@ def _show(deployed: list[Deployed], *, as_json: bool) -> None:
     rows = [_row(one) for one in deployed]
     listing.show(rows, _COLUMNS, as_json=as_json, none="")
     for one in deployed:
-        _say_notes([*one.brought.overridden, *one.notes])
+        listing.notes([*one.brought.overridden, *one.notes])
 
 
 def _row(deployed: Deployed) -> dict[str, Any]:
@@ -260,19 +260,3 @@ _COLUMNS: listing.Columns = {
     "sent": lambda row: size(row["sent_bytes"]),
     "url": lambda row: row["url"],
 }
-
-
-def _say_notes(notes: list[str]) -> None:
-    for note in notes:
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
-
-
-def pairs(texts: tuple[str, ...]) -> Mapping[str, str]:
-    """Return `NAME=VALUE` texts as a mapping. Raises Failure."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise Failure(f"--env {name}: has no value", "write --env NAME=VALUE", CALL_WAS_WRONG)
-        found[name] = value
-    return found

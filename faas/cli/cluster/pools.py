@@ -17,10 +17,9 @@ import click
 from deploy import advice, manifest, names
 from deploy.knative import Cluster
 from faas import settings, spec
-from faas.cli import listing, progress, registries
+from faas.cli import listing, pairs, progress, registries
 from faas.cli.cluster import services
 from faas.cli.cluster.calls import address
-from faas.cli.cluster.deploying import pairs
 from faas.cli.cluster.failures import failures
 from faas.cli.control import Control
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
@@ -73,8 +72,7 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
         "notes": notes,
     }
     listing.show([row], _CREATED, as_json=as_json, none="")
-    for note in notes:
-        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+    listing.notes(notes)
 
 
 def show(found: Where, *, as_json: bool) -> None:
@@ -156,7 +154,7 @@ def _pool(name: str, namespace: str, given: Mapping[str, Any]) -> Pool:
         functions=pools.place(store, names.dns_label(name, namespace)),
         num_gpus=device.num_gpus,
         gpu_kind=kind if device.num_gpus and not kind.isdigit() else None,
-        env={**environment.s3_places, **pairs(given["env"])},
+        env={**environment.s3_places, **pairs.read("--env", given["env"])},
         service_account=given["service_account"],
         **{one: given[one] for one in names_},
     )

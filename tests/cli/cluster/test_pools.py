@@ -204,5 +204,8 @@ def test_the_objects_of_a_node_cache_are_written_for_kubectl(faas: Faas, monkeyp
     pod = found["DaemonSet"]["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"gpu": "yes"}
     assert {"name": "AWS_REGION", "value": "eu-central-1"} in pod["containers"][0]["env"]
+    wrong = faas("node-cache", "manifest", "--node-selector", "gpu")
+    assert wrong.code == 2
+    assert "--node-selector gpu: has no value" in wrong.err
     monkeypatch.delenv("FAAS_STORE")
     assert faas("node-cache", "manifest").code == 2
