@@ -1,7 +1,7 @@
 """What is wrong, or will be, between a cluster and a service: facts in, findings with their remedies out. Pure.
 
 A fact that could not be had (no right to read it, no access) is None, and leads to a note rather than to a guess.
-`deploy.knative.gathering` collects them.
+`deploy.knative.facts` collects them.
 """
 
 from collections.abc import Iterator, Mapping

@@ -21,8 +21,8 @@ from deploy import proxy
 from deploy.image import challenge as challenges
 from deploy.image.connection import Connection
 from deploy.image.errors import Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
+from deploy.image.proxy_transport import ProxyTransport
 from deploy.image.reference import is_loopback
-from deploy.image.ways import Ways
 
 NUM_ATTEMPTS = 5
 
@@ -61,7 +61,7 @@ class Transport:
         # A proxy of the environment is no way to this machine.
         self._environment = {} if is_loopback(registry) else connection.environment
         self._client = httpx.Client(
-            transport=Ways(connection.certificates(), self._environment),
+            transport=ProxyTransport(connection.certificates(), self._environment),
             timeout=_TIMEOUT,
             follow_redirects=True,
             trust_env=False,

@@ -8,7 +8,7 @@ from typing import Literal
 from deploy.doctor import Facts, Reach
 from deploy.errors import InvalidSpec
 from deploy.knative import apply as applying
-from deploy.knative import cold_starts, gathering, logs, rollout, routing, secrets, services, waiting
+from deploy.knative import cold_starts, facts, logs, rollout, routing, secrets, services, waiting
 from deploy.knative.cold_starts import ColdStart
 from deploy.knative.connection import connect
 from deploy.knative.logs import LogLine
@@ -159,4 +159,4 @@ class Cluster:
 
     def facts(self, document: Document | None = None, *, reach: Sequence[Callable[[], Reach]] = ()) -> Facts:
         """What `deploy.doctor.examine` judges; `document` is a service to try in a dry run."""
-        return gathering.gather(self._rest, document, reach=reach)
+        return facts.collect(self._rest, document, reach=reach)

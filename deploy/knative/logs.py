@@ -15,7 +15,7 @@ from typing import Any
 
 from deploy.errors import ClusterError, Missing, Refused
 from deploy.knative.apply import existing
-from deploy.knative.gathered import Ended, Gathered
+from deploy.knative.merged import Ended, Merged
 from deploy.knative.resources import PODS, SERVICE_LABEL, USER_CONTAINER, Document
 from deploy.knative.rest import Query, Rest
 from deploy.knative.watching import Changed, Listed, Watch, cut, lines
@@ -60,7 +60,7 @@ def follow(
     """
     existing(rest, namespace, name)
     deadline = time.monotonic() + timeout_s
-    with Gathered[Listed | Changed | LogLine]() as sources:
+    with Merged[Listed | Changed | LogLine]() as sources:
         watch = Watch(rest, PODS.path(namespace), {"labelSelector": f"{SERVICE_LABEL}={name}"})
         sources.add(None, watch.events(deadline), watch.stop)
         first, read = True, set[str]()
@@ -92,7 +92,7 @@ class _Tail:
         self._lock = threading.Lock()
         self._response: Any = None
 
-    def join(self, sources: Gathered[Any]) -> None:
+    def join(self, sources: Merged[Any]) -> None:
         sources.add(self._pod, self._lines(), self._stop)
 
     def _stop(self) -> None:

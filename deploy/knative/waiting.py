@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from deploy.errors import ClusterError, NotReady
-from deploy.knative.gathered import Ended, Gathered
+from deploy.knative.merged import Ended, Merged
 from deploy.knative.progress import Progress, Trouble, hint, look
 from deploy.knative.resources import (
     PODS,
@@ -79,7 +79,7 @@ def wait_ready(
     deadline = begun + timeout_s
     seen = _Seen(None, {})
     last, failing_since = Progress("configuration", "waiting for the cluster"), None
-    with Gathered[Listed | Changed]() as sources:
+    with Merged[Listed | Changed]() as sources:
         _watch(sources, "service", Watch(rest, SERVICES.path(namespace), _named(name), clock=clock), deadline)
         pods = {"labelSelector": f"{SERVICE_LABEL}={name}"}
         _watch(sources, "pods", Watch(rest, PODS.path(namespace), pods, clock=clock), deadline)
@@ -132,7 +132,7 @@ def _settle_s(last: Progress, settle_s: float) -> float:
     return settle_s * _PULL_FACTOR if last.trouble is not None and last.trouble.reason in _PULLS else settle_s
 
 
-def _watch(sources: Gathered[Listed | Changed], key: str, watch: Watch, deadline: float) -> None:
+def _watch(sources: Merged[Listed | Changed], key: str, watch: Watch, deadline: float) -> None:
     sources.add(key, watch.events(deadline), watch.stop)
 
 

@@ -16,10 +16,10 @@ from deploy.image.auth import Keychain
 from deploy.image.connection import Connection
 from deploy.image.errors import Denied, Faulty, NoAnswer, NotAccepted, NotInRegistry, RegistryError
 from deploy.image.manifest import Descriptor
+from deploy.image.proxy_transport import ProxyTransport
 from deploy.image.reference import Reference
 from deploy.image.registry import Registries, Repository
 from deploy.image.transport import retry_after_s
-from deploy.image.ways import Ways
 from tests.served import Seen, Served, serving
 
 BLOB = Descriptor("x", "sha256:" + "0" * 64, 5)
@@ -166,10 +166,10 @@ def test_k8_03_no_proxy_is_read_for_registries_as_it_is_for_clusters(connect: Co
     server = connect(lambda seen: Response(b"abc")).server
     dead = {"HTTP_PROXY": "http://127.0.0.1:1"}
     for environment in ({}, {**dead, "NO_PROXY": "10.0.0.0/8,127.0.0.0/8"}, {"HTTP_PROXY": server.url}):
-        with httpx.Client(transport=Ways(ssl.create_default_context(), environment)) as client:
+        with httpx.Client(transport=ProxyTransport(ssl.create_default_context(), environment)) as client:
             assert client.get(server.url).content == b"abc"
     for environment, error in ((dead, httpx.ConnectError), ({"HTTP_PROXY": "ftp://x"}, httpx.ProxyError)):
-        client = httpx.Client(transport=Ways(ssl.create_default_context(), environment))
+        client = httpx.Client(transport=ProxyTransport(ssl.create_default_context(), environment))
         with client, pytest.raises(error):
             client.get(server.url)
 

@@ -16,14 +16,14 @@ class Ended:
         self.error = error
 
 
-class Gathered(Generic[T]):
+class Merged(Generic[T]):
     """Sources by key. A context: at its end every source is stopped and its thread joined."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Hashable, T | Ended]] = queue.SimpleQueue()
         self._sources: dict[Hashable, tuple[threading.Thread, Callable[[], None]]] = {}
 
-    def __enter__(self) -> "Gathered[T]":
+    def __enter__(self) -> "Merged[T]":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,7 +47,7 @@ class Gathered(Generic[T]):
                 error = failed
             self._queue.put((key, Ended(error)))
 
-        thread = threading.Thread(target=read, name=f"gathered-{key}", daemon=True)
+        thread = threading.Thread(target=read, name=f"merged-{key}", daemon=True)
         self._sources[key] = (thread, stop)
         thread.start()
 

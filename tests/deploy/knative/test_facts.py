@@ -5,7 +5,7 @@ from typing import Any
 from deploy import Resources, SnapshotVolume
 from deploy.doctor import Facts, Reach, examine
 from deploy.knative import Cluster
-from deploy.knative.gathering import gather
+from deploy.knative.facts import collect
 from deploy.knative.rest import Rest
 
 from .api_server import ApiServer
@@ -84,7 +84,7 @@ def test_rights_that_are_missing_are_notes_and_not_guesses(api: ApiServer, rest:
     forbidden = {("list", "nodes"), ("list", "resourcequotas"), ("get", "configmaps"), ("patch", "services")}
     api.do(lambda state: state.forbidden.update(forbidden))
     resources = Resources(num_gpus=1, gpu_kind="L4")
-    facts = gather(rest, document(resources=resources))
+    facts = collect(rest, document(resources=resources))
     assert {facts.features, facts.nodes, facts.quotas, facts.defaults, facts.refusal} == {None}
     assert not facts.was_tried
     found = findings(facts, resources=resources)
@@ -94,18 +94,18 @@ def test_rights_that_are_missing_are_notes_and_not_guesses(api: ApiServer, rest:
 
 def test_no_knative_and_no_cluster(api: ApiServer, rest: Rest) -> None:
     api.do(lambda state: setattr(state, "apis", ()))
-    facts = gather(rest)
+    facts = collect(rest)
     assert (facts.has_serving, facts.has_ingress) == (False, False)
     assert findings(facts)["knative"][0] == "error"
     rest.connection.configuration.host = "http://127.0.0.1:1"
     object.__setattr__(rest.connection, "host", "http://127.0.0.1:1")
-    (finding,) = examine(gather(rest), spec())
+    (finding,) = examine(collect(rest), spec())
     assert (finding.level, finding.check) == ("error", "cluster")
     assert "cannot be reached" in finding.what
 
 
 def test_a_clock_that_is_wrong_is_noticed(rest: Rest) -> None:
-    facts = gather(rest, now=lambda: 0.0)
+    facts = collect(rest, now=lambda: 0.0)
     assert facts.skew_s is not None
     assert facts.skew_s < -1e9
     assert findings(facts)["clock"][0] == "warning"

@@ -1,6 +1,6 @@
-"""The ways to a registry and to where it sends for: directly, or through proxies.
+"""How requests reach a registry, and the places that it redirects to: directly, or through a proxy.
 
-By one rule, that of `deploy.proxy`: httpx knows no ranges of addresses in `NO_PROXY`.
+The rule is that of `deploy.proxy`: httpx knows no ranges of addresses in `NO_PROXY`.
 """
 
 import ssl
@@ -12,7 +12,7 @@ import httpx
 from deploy import proxy
 
 
-class Ways(httpx.BaseTransport):
+class ProxyTransport(httpx.BaseTransport):
     """Sends each request, a redirected one too, by the proxy that the environment has for its address, or directly."""
 
     def __init__(self, certificates: ssl.SSLContext, environment: Mapping[str, str]) -> None:
@@ -22,15 +22,15 @@ class Ways(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send it. Raises httpx.HTTPError."""
-        way = proxy.choose(str(request.url), self._environment)
+        proxied_by = proxy.choose(str(request.url), self._environment)
         with self._lock:
-            if way not in self._transports:
-                self._transports[way] = self._made(way, request)
-        return self._transports[way].handle_request(request)
+            if proxied_by not in self._transports:
+                self._transports[proxied_by] = self._made(proxied_by, request)
+        return self._transports[proxied_by].handle_request(request)
 
-    def _made(self, way: str | None, request: httpx.Request) -> httpx.HTTPTransport:
+    def _made(self, proxied_by: str | None, request: httpx.Request) -> httpx.HTTPTransport:
         try:
-            return httpx.HTTPTransport(verify=self._certificates, proxy=way, trust_env=False)
+            return httpx.HTTPTransport(verify=self._certificates, proxy=proxied_by, trust_env=False)
         except (ImportError, ValueError) as unusable:  # what SOCKS needs is not installed, or there is no such scheme
             raise httpx.ProxyError(f"it cannot be used: {unusable}", request=request) from None
 

@@ -18,7 +18,7 @@ _INGRESS_API = "/apis/networking.internal.knative.dev/v1alpha1"
 T = TypeVar("T")
 
 
-def gather(
+def collect(
     rest: Rest,
     document: Document | None = None,
     *,
