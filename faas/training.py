@@ -13,9 +13,9 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-MOST_STEPS: Final = 3
-MOST_OBJECTS: Final = 300
-MOST_ITEMS: Final = 16
+MAX_STEPS: Final = 3
+MAX_OBJECTS: Final = 300
+MAX_ITEMS: Final = 16
 """Of one container; models are few, and what there is a lot of is data."""
 
 _OPAQUE: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
@@ -34,9 +34,9 @@ def in_training(method: Callable[..., Any]) -> list[str]:
 
 def _search(begun: list[tuple[str, Any]], module: type) -> Iterator[str]:
     """Yield the places of modules in training mode, the nearest first; each object is looked at once."""
-    waiting = deque((place, value, MOST_STEPS) for place, value in begun)
+    waiting = deque((place, value, MAX_STEPS) for place, value in begun)
     seen: set[int] = set()
-    while waiting and len(seen) < MOST_OBJECTS:
+    while waiting and len(seen) < MAX_OBJECTS:
         place, value, steps = waiting.popleft()
         if id(value) in seen:
             continue
@@ -50,12 +50,10 @@ def _search(begun: list[tuple[str, Any]], module: type) -> Iterator[str]:
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
-        yield from (
-            (f"[{key!r}]", inner) for key, inner in islice(value.items(), MOST_ITEMS) if type(key) in (str, int)
-        )
+        yield from ((f"[{key!r}]", inner) for key, inner in islice(value.items(), MAX_ITEMS) if type(key) in (str, int))
     elif isinstance(value, list | tuple):
-        yield from ((f"[{index}]", inner) for index, inner in enumerate(value[:MOST_ITEMS]))
+        yield from ((f"[{index}]", inner) for index, inner in enumerate(value[:MAX_ITEMS]))
     elif not isinstance(value, _OPAQUE):
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
-            yield from ((f".{name}", inner) for name, inner in islice(attributes.items(), 2 * MOST_ITEMS))
+            yield from ((f".{name}", inner) for name, inner in islice(attributes.items(), 2 * MAX_ITEMS))

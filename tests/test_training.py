@@ -56,7 +56,7 @@ def test_the_search_is_bounded():
                 yield item
 
     many = Counting({i: layer() for i in range(100)})
-    assert len(found(models=many)) == Counting.looked_at == training.MOST_ITEMS
+    assert len(found(models=many)) == Counting.looked_at == training.MAX_ITEMS
     deep = SimpleNamespace(a=SimpleNamespace(b=SimpleNamespace(model=layer())))
     assert found(deep=deep) == []
     wide = {f"a{i}": SimpleNamespace(**{f"b{j}": SimpleNamespace() for j in range(20)}) for i in range(40)}

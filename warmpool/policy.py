@@ -9,8 +9,8 @@ MAX_DELAY_OF_HOT_S = 3600.0
 """Of a hot zygote, without which there still are workers: what makes it fail seldom goes away by itself."""
 SOUND_AFTER_S = 1.0
 """A zygote that ends this long after it was ready did not fail to start."""
-MOST_SURPLUS = 0.25
-MOST_MISSING = 0.05
+MAX_SURPLUS = 0.25
+MAX_MISSING = 0.05
 
 
 def delay_s(num_failures: int, most_s: float = MAX_DELAY_S) -> float:
@@ -51,14 +51,14 @@ def nearest(wanted: Set[str], bases: Sequence[Set[str]]) -> int | None:
     """Return which of `bases`, the modules of zygotes, a hot zygote with the modules `wanted` may be forked from.
 
     The one that lacks the least, of equals the one with the least beyond; None where each is too far away. What it
-    lacks, every hot zygote has to import for itself, in memory and time of its own: at most `MOST_MISSING` of what is
+    lacks, every hot zygote has to import for itself, in memory and time of its own: at most `MAX_MISSING` of what is
     wanted. What it has beyond is shared memory, but makes each fork of its heirs slower and may change what code finds
-    (`sys.modules`): at most `MOST_SURPLUS` of what is wanted. A base with all of torch so never serves who needs none.
+    (`sys.modules`): at most `MAX_SURPLUS` of what is wanted. A base with all of torch so never serves who needs none.
     """
     best: tuple[int, int, int] | None = None
     for index, base in enumerate(bases):
         num_missing, num_surplus = len(wanted - base), len(base - wanted)
-        near = num_missing <= MOST_MISSING * len(wanted) and num_surplus <= MOST_SURPLUS * len(wanted)
+        near = num_missing <= MAX_MISSING * len(wanted) and num_surplus <= MAX_SURPLUS * len(wanted)
         if near and (best is None or (num_missing, num_surplus, index) < best):
             best = num_missing, num_surplus, index
     return None if best is None else best[2]

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from deploy.image.errors import BadImage, BadReference, WrongPlatform
 from deploy.image.reference import digest_of, is_digest
 
-MOST_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 4 << 20
 """What a manifest or a configuration may have; registries take no larger manifests."""
 _MAX_LAYERS = 1024
 _MAX_BLOB_BYTES = 1 << 50

@@ -98,7 +98,7 @@ class Repository:
             scopes=self.scopes,
             headers={"Accept": manifests.ACCEPT},
         )
-        response, content = self.transport.ask(call, manifests.MOST_BYTES)
+        response, content = self.transport.ask(call, manifests.MAX_BYTES)
         where = f"{self.where}:{target}" if not is_digest(target) else f"{self.where}@{target}"
         stated = target if is_digest(target) else response.headers.get("docker-content-digest")
         if is_digest(stated) and stated != digest_of(content):
@@ -196,7 +196,7 @@ class Repository:
         self.transport.ask(call)
 
     def _config(self, blob: Descriptor, where: str) -> bytes:
-        if blob.size_bytes > manifests.MOST_BYTES:
+        if blob.size_bytes > manifests.MAX_BYTES:
             raise WrongContent(
                 f"{where} has a configuration of {blob.size_bytes} bytes", "push it anew, or name another"
             )

@@ -13,7 +13,7 @@ from deploy.errors import Conflict, Missing, NotOurs
 from deploy.knative.progress import has_failed
 from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, label
 from deploy.knative.rest import Rest
-from deploy.knative.retrying import MOST_TRIES, Wait, retried
+from deploy.knative.retrying import MAX_TRIES, Wait, retried
 from deploy.knative.waiting import wait_gone
 
 FIELD_MANAGER = "faas"
@@ -71,7 +71,7 @@ def apply(
         return retried(attempt, wait)
     except Conflict as conflict:
         raise Conflict(
-            f"service {name} in {namespace} was changed by somebody else during each of {MOST_TRIES} tries (the last: "
+            f"service {name} in {namespace} was changed by somebody else during each of {MAX_TRIES} tries (the last: "
             f"{conflict}); see who with: kubectl get ksvc {name} -n {namespace} -o yaml --show-managed-fields",
             status=conflict.status,
             reason=conflict.reason,

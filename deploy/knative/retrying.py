@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from deploy.errors import Conflict, Unavailable
 
-MOST_TRIES = 8  # Knative itself writes a service again and again while it comes up
+MAX_TRIES = 8  # Knative itself writes a service again and again while it comes up
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ def retried(attempt: Callable[[], T], wait: Wait | None = None) -> T:
     Raises the last `Conflict` or `Unavailable`.
     """
     wait = wait or threading.Event().wait
-    for num_try in range(MOST_TRIES - 1):
+    for num_try in range(MAX_TRIES - 1):
         try:
             return attempt()
         except (Conflict, Unavailable):

@@ -13,7 +13,7 @@ from typing import Final
 PATIENCE: Final = 100
 """Batches of more than half the cap that must have gone well before it is raised."""
 
-MOST_PATIENCE: Final = 64 * PATIENCE
+MAX_PATIENCE: Final = 64 * PATIENCE
 
 
 class Cap:
@@ -30,7 +30,7 @@ class Cap:
     def exhausted(self, size: int) -> None:
         """Learn that memory did not suffice for a batch of `size` items, padding included."""
         if 0 < self._went_well < size:
-            self._patience = min(MOST_PATIENCE, 2 * self._patience)
+            self._patience = min(MAX_PATIENCE, 2 * self._patience)
             self.limit = self._went_well
         else:
             self.limit = self._held_by(max(1, min(size, self.limit) // 2))

@@ -17,7 +17,7 @@ from faas.engine.work import Work
 from faas.errors import CallerGone
 from faas.messages import Call
 
-MOST_BACKLOG: Final = 1024
+MAX_BACKLOG: Final = 1024
 """Events of one stream that may wait for its reader."""
 
 PATIENCE_S: Final = 5.0
@@ -103,7 +103,7 @@ class ThreadHands:
     async def _hold(self, call: Call, places: threading.Semaphore) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await call.room(MOST_BACKLOG)
+                await call.room(MAX_BACKLOG)
         except TimeoutError:
             _give_up([call], self.clock())
         finally:
@@ -162,7 +162,7 @@ class LoopHands:
         if self.work.batched:
             _give_up(slow, self.clock())
         elif slow:
-            await slow[0].room(MOST_BACKLOG)
+            await slow[0].room(MAX_BACKLOG)
         if self.clock() - self._turn_at > _TURN_S:
             await asyncio.sleep(0)
             self._turn_at = self.clock()
@@ -183,7 +183,7 @@ def _settle_all(attempts: list[Attempt]) -> None:
 
 
 def _slow(step: Attempt) -> list[Call]:
-    return [call for call in step.calls if call.backlog >= MOST_BACKLOG and not call.done]
+    return [call for call in step.calls if call.backlog >= MAX_BACKLOG and not call.done]
 
 
 def _give_up(calls: list[Call], now: float) -> None:

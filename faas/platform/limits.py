@@ -27,7 +27,7 @@ CPU_OVER_S = 1.0
 """For how long an instance may use more than its share: starts and single calls come in bursts."""
 DESCRIPTORS_KEPT = 8
 """One descriptor in that many is kept from clients, for instances, logs and files."""
-MOST_KEPT = 1024
+MAX_KEPT = 1024
 
 _MIB = 2**20
 
@@ -152,4 +152,4 @@ def last_for_clients(num_allowed: int) -> int:
 
     The kernel gives out the lowest that is free, so that a client's number tells how many there are.
     """
-    return num_allowed - 1 - min(MOST_KEPT, max(1, num_allowed // DESCRIPTORS_KEPT))
+    return num_allowed - 1 - min(MAX_KEPT, max(1, num_allowed // DESCRIPTORS_KEPT))

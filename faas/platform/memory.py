@@ -25,7 +25,7 @@ SETTLE_S = 1.0
 """How long after a start to measure: the instance has then answered its first call, and holds what that takes."""
 LOOK_EVERY_S = 30.0
 """How often to measure while something runs and nothing starts."""
-MOST_LOOKING = 0.02
+MAX_MEASURING_SHARE = 0.02
 """The share of the time that measuring may take: the kernel walks all pages for it, 400 processes take a second."""
 
 _CGROUP = "/sys/fs/cgroup"
@@ -124,10 +124,10 @@ class MemoryKeeper:
             took_s = loop.time() - began_at
             is_busy = any(one.instances for one in self._loops())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(LOOK_EVERY_S, took_s / MOST_LOOKING) if is_busy else None):
+                async with asyncio.timeout(max(LOOK_EVERY_S, took_s / MAX_MEASURING_SHARE) if is_busy else None):
                     await self._started.wait()
             self._started.clear()
-            await asyncio.sleep(max(SETTLE_S, took_s / MOST_LOOKING))
+            await asyncio.sleep(max(SETTLE_S, took_s / MAX_MEASURING_SHARE))
 
     async def look(self) -> None:
         """Measure what everything holds, and end what is idle while that is more than the budget."""

@@ -15,7 +15,7 @@ from faas.platform.wire import LocalAnswer, problem
 from faas.server.problem import Problem
 
 EVERY_S: Final = 1.0
-MOST_WAITING: Final = 1000
+MAX_WAITING: Final = 1000
 _LONGEST_S: Final = 300.0
 """How long a request waits for its function to be found and made ready, unless it says less itself."""
 
@@ -44,7 +44,7 @@ class Search:
 
         None instead where too many wait already, or the platform ends.
         """
-        if self._is_over or self._num_waiting >= MOST_WAITING:
+        if self._is_over or self._num_waiting >= MAX_WAITING:
             return None
         found = self._wanted.get(name)
         if found is None:

@@ -315,7 +315,7 @@ def test_a_deadline_ends_a_stream_in_the_middle(run: Run, kind: str) -> None:
 def test_a_generator_on_the_thread_is_held_back_while_its_reader_rests(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands, "MOST_BACKLOG", 50)
+    monkeypatch.setattr(hands, "MAX_BACKLOG", 50)
 
     async def scenario() -> None:
         made_events = []
@@ -339,7 +339,7 @@ def test_a_generator_on_the_thread_is_held_back_while_its_reader_rests(
 
 
 def test_an_async_generator_is_held_back_while_its_reader_rests(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "MOST_BACKLOG", 50)
+    monkeypatch.setattr(hands, "MAX_BACKLOG", 50)
 
     async def scenario() -> None:
         async with serving(acount, "async_generator") as engine:
@@ -356,7 +356,7 @@ def test_an_async_generator_is_held_back_while_its_reader_rests(run: Run, monkey
 def test_a_reader_of_the_threads_stream_who_rests_too_long_is_given_up(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands, "MOST_BACKLOG", 50)
+    monkeypatch.setattr(hands, "MAX_BACKLOG", 50)
     monkeypatch.setattr(hands, "PATIENCE_S", 0.05)
 
     async def scenario() -> None:
@@ -377,7 +377,7 @@ def test_a_reader_of_the_threads_stream_who_rests_too_long_is_given_up(
 def test_a_slow_reader_in_a_batch_is_given_up_and_its_mates_are_not_held(
     run: Run, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands, "MOST_BACKLOG", 200)
+    monkeypatch.setattr(hands, "MAX_BACKLOG", 200)
 
     async def scenario() -> None:
         handler: Any = counts if kind == "generator" else acounts

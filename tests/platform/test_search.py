@@ -75,7 +75,7 @@ async def test_looks_keep_their_distance() -> None:
 
 
 async def test_no_more_wait_than_can_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MOST_WAITING", 2)
+    monkeypatch.setattr(search, "MAX_WAITING", 2)
     place = Place()
     found = Search(place.seek)
     first = found.find("a")

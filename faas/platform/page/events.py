@@ -27,7 +27,7 @@ from faas.platform.page.meters import Meters
 WINDOW_S = 300
 """How far back the page shows."""
 SPARK_S = 60
-LEAST_PAUSE_S = 0.25
+MIN_PAUSE_S = 0.25
 """Changes that come closer together are sent together."""
 LOOK_EVERY_S = 2.0
 """What changes without a step of a control loop, as shares of traffic do, is looked for this often."""
@@ -146,7 +146,7 @@ async def stream(view: View, source: Source, history: History, is_ended: Callabl
                 if events or silent_s >= SIGN_EVERY_S:
                     yield events or SIGN
                     silent_s = 0.0
-                    await asyncio.sleep(LEAST_PAUSE_S)
+                    await asyncio.sleep(MIN_PAUSE_S)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(LOOK_EVERY_S, view.look_after_s or LOOK_EVERY_S)):
                         await wake.wait()

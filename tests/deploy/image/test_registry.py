@@ -12,7 +12,7 @@ from deploy.image.auth import Keychain
 from deploy.image.compose import scratch
 from deploy.image.connection import Connection
 from deploy.image.errors import BadImage, Faulty, NoAnswer, WrongContent, WrongPlatform
-from deploy.image.manifest import MOST_BYTES, OCI_INDEX, OCI_MANIFEST, Descriptor, Image, Platform
+from deploy.image.manifest import MAX_BYTES, OCI_INDEX, OCI_MANIFEST, Descriptor, Image, Platform
 from deploy.image.reference import Reference, digest_of
 from deploy.image.registry import Registries, Repository
 from tests.served import Seen, serving
@@ -92,7 +92,7 @@ def test_an_index_of_indexes_without_end_is_refused() -> None:
 
 
 def test_a_manifest_without_end_is_refused() -> None:
-    with repository(lambda seen: Response(b" " * (MOST_BYTES + 1))) as found, pytest.raises(Faulty, match="is over"):
+    with repository(lambda seen: Response(b" " * (MAX_BYTES + 1))) as found, pytest.raises(Faulty, match="is over"):
         found.manifest("v1")
 
 

@@ -11,7 +11,7 @@ from deploy.errors import ClusterError, Conflict, NotOurs, NotReady, Refused, Un
 from deploy.knative import Cluster
 from deploy.knative.apply import Overridden, apply
 from deploy.knative.rest import Rest
-from deploy.knative.retrying import MOST_TRIES
+from deploy.knative.retrying import MAX_TRIES
 from deploy.knative.waiting import wait_ready
 from deploy.manifest import service
 
@@ -160,7 +160,7 @@ def test_k8_04_a_webhook_or_a_server_that_is_away_for_a_moment_is_asked_again(ap
     tries = len(api.called("patch", "services"))
     with pytest.raises(Unavailable, match="kubectl get pods -n knative-serving"):
         apply(rest, document(tag="2"), wait=no_wait)
-    assert len(api.called("patch", "services")) == tries + MOST_TRIES
+    assert len(api.called("patch", "services")) == tries + MAX_TRIES
 
 
 def test_kn_02_a_fixed_revision_name_goes_with_the_first_change(api: ApiServer, rest: Rest, cluster: Cluster) -> None:
