@@ -46,7 +46,7 @@ def run_examples(handler: Handler) -> tuple[list[str], Recording]:
     return answers, seen
 
 
-def export(state: State, frozen: Path, seen: Recording, form: str, folder: Path) -> Exported:
+def export(state: State, frozen: Path, seen: Recording, *, form: str, folder: Path) -> Exported:
     """Export the modules of `state` that were called, and freeze it, as it was frozen before, with them into `folder`.
 
     `frozen` is the state at rest before any call: what the examples changed is not kept.

@@ -59,7 +59,7 @@ def _make(task: Task, report: Report) -> Made | Needs:
     form = task.export or function.spec.snapshot.export
     exported, export_reason, answers = None, None, None
     if form in export.FORMS:
-        exported, export_reason, answers = _export(handler, state, form, task, digest, report)
+        exported, export_reason, answers = _export(handler, state, task, report, form=form, digest=digest)
     if answers is None:
         answers = examples.answers(handler, may_fail=False)
     imports = tuple(modules.installed())
@@ -83,7 +83,7 @@ def _make(task: Task, report: Report) -> Made | Needs:
 
 
 def _export(
-    handler: Handler, state: Any, form: str, task: Task, digest: str | None, report: Report
+    handler: Handler, state: Any, task: Task, report: Report, *, form: str, digest: str | None
 ) -> tuple[Exported | None, str | None, list[str] | None]:
     """Run the examples and export what they call: what came of it, or why there is nothing; and the answers if any."""
     name = handler.function.name
@@ -94,7 +94,7 @@ def _export(
         report(Step(f"running the examples of {name}"))
         answers, seen = export.run_examples(handler)
         report(Step(f"exporting the modules of {name} to {form}"))
-        exported = export.export(state, Path(task.folder), seen, form, Path(task.exported))
+        exported = export.export(state, Path(task.folder), seen, form=form, folder=Path(task.exported))
     except snapshot.SnapshotError as error:
         return None, str(error), answers
     return exported, None, answers

@@ -31,7 +31,9 @@ def find(wanted: str | None = None) -> str:
     raise NoBuilder(f"no program here can build an image: {', '.join(reasons)}", _WITHOUT)
 
 
-def build_command(program: str, dockerfile: Path, context: Path, tag: str, arguments: Mapping[str, str]) -> list[str]:
+def build_command(
+    program: str, dockerfile: Path, context: Path, *, tag: str, arguments: Mapping[str, str]
+) -> list[str]:
     """The words of a build; the three programs take the same."""
     options = [word for name, value in sorted(arguments.items()) for word in ("--build-arg", f"{name}={value}")]
     return [program, "build", "--file", str(dockerfile), "--tag", tag, *options, str(context)]

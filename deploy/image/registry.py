@@ -5,7 +5,7 @@ The API is that of the OCI distribution specification 1.1. What it calls `digest
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -149,10 +149,8 @@ class Repository:
             try:
                 with self.transport.open(self._reading(blob, done)) as response:
                     has_begun = True
-                    skip = done if response.status_code == 200 else 0  # it sends all, whatever it was asked for
-                    for piece in response.iter_raw(_PIECE_BYTES):
-                        skipped, piece = min(skip, len(piece)), piece[skip:]
-                        skip -= skipped
+                    num_known = done if response.status_code == 200 else 0  # it sends all, whatever it was asked for
+                    for piece in _after(num_known, response.iter_raw(_PIECE_BYTES)):
                         done += len(piece)
                         if done > blob.size_bytes:
                             raise self._wrong(blob, "is longer than its descriptor says")
@@ -213,3 +211,11 @@ class Repository:
 
     def _wrong(self, blob: Descriptor, what: str) -> WrongContent:
         return WrongContent(f"{self.where}: blob {blob.digest} {what}", "push it anew, or ask who runs the registry")
+
+
+def _after(num_bytes: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces without their first `num_bytes`; one that is left out wholly is empty."""
+    for piece in pieces:
+        skipped = min(num_bytes, len(piece))
+        num_bytes -= skipped
+        yield piece[skipped:]

@@ -74,12 +74,18 @@ def follow(
                 if source is None:
                     return
             else:
-                for pod in item.items if isinstance(item, Listed) else (item.object,):
-                    uid = pod["metadata"]["uid"]
-                    if uid not in read and _has_begun(pod):
-                        read.add(uid)
-                        _Tail(rest, namespace, pod["metadata"]["name"], tail if first else None).join(sources)
+                for pod in _unread(item, read):
+                    _Tail(rest, namespace, pod, tail if first else None).join(sources)
                 first = False
+
+
+def _unread(item: Listed | Changed, read: set[str]) -> Iterator[str]:
+    """The names of pods that have begun and whose logs are not read; their ids are added to `read`."""
+    for pod in item.items if isinstance(item, Listed) else (item.object,):
+        uid = pod["metadata"]["uid"]
+        if uid not in read and _has_begun(pod):
+            read.add(uid)
+            yield pod["metadata"]["name"]
 
 
 class _Tail:

@@ -39,7 +39,7 @@ def command(kind: str, tag: str, extras: tuple[str, ...], python: str | None, wa
         given = {"EXTRAS": ",".join(extras), "PYTHON": python}
         arguments = {name: value for name, value in given.items() if value}
         dockerfile = modules.HOME / "deploy" / f"Dockerfile.{kind}"
-        builder.run(builder.build_command(program, dockerfile, context, tag, arguments))
+        builder.run(builder.build_command(program, dockerfile, context, tag=tag, arguments=arguments))
         if push:
             builder.run([program, "push", tag])
     click.echo(tag)

@@ -35,7 +35,7 @@ def command(
     once this returns. With --store it is written there for whoever follows it: without a platform, or for several.
     """
     if store is None and where.is_cluster:
-        _on_cluster(name, where, revision, version, as_json)
+        _on_cluster(name, where, revision, version, as_json=as_json)
         return
     if version is None:
         wanted = {"percents": {revision or "latest": 100}}
@@ -55,7 +55,7 @@ def command(
     versions.tell(Control().post(path, {"label": label, "version": number}, timeout_s=None), as_json=as_json)
 
 
-def _on_cluster(name: str, where: Where, revision: str | None, version: str | None, as_json: bool) -> None:
+def _on_cluster(name: str, where: Where, revision: str | None, version: str | None, *, as_json: bool) -> None:
     if version is not None:
         what = "the instances of a cluster follow the versions in their store"
         raise Failure(what, "name it: --store s3://bucket/prefix", CALL_WAS_WRONG)

@@ -81,7 +81,7 @@ def bring(cluster: Cluster, document: Document, rollout: Rollout, *, step: Step)
         generation=applied.generation,
         on_progress=lambda progress: step(said(name, progress)),
     )
-    notes = _share(cluster, name, rollout, ready.revision, stable)
+    notes = _share(cluster, name, rollout, revision=ready.revision, stable=stable)
     detail = cluster.describe(name)
     shares = shares_of(detail.traffic, ready.revision)
     if ready.revision not in shares and not rollout.holds_back:
@@ -105,7 +105,7 @@ def tagged(plan: Plan, revision: str, tag: str) -> Plan:
     return checked((*kept, Share(revision, 0, tag)))
 
 
-def _share(cluster: Cluster, name: str, rollout: Rollout, revision: str, stable: str | None) -> list[str]:
+def _share(cluster: Cluster, name: str, rollout: Rollout, *, revision: str, stable: str | None) -> list[str]:
     """Give the new revision the share and the tag that it is to have; return what to say."""
     notes = []
     if rollout.holds_back and stable is None:

@@ -81,7 +81,9 @@ def make_engine(
             batchers.append(made)
         return made
 
-    return make_inmost() if batching is None else _wrapped(make_inmost, work, batching, max_queue, clock)
+    if batching is None:
+        return make_inmost()
+    return _wrapped(make_inmost, work, batching, max_queue=max_queue, clock=clock)
 
 
 def _executors(
@@ -95,7 +97,7 @@ def _executors(
 
 
 def _wrapped(
-    make_inmost: Callable[[str], Batcher], work: Work, batching: Batching, max_queue: int, clock: Clock
+    make_inmost: Callable[[str], Batcher], work: Work, batching: Batching, *, max_queue: int, clock: Clock
 ) -> Engine:
     """Return the engine of a batching: what it asks for stands around the inmost one, and is imported for it alone."""
     most = max_queue + batching.instances * batching.max_batch_size

@@ -50,13 +50,13 @@ def converted(tensor: Incoming, dtype: str, conversions: Conversions) -> Incomin
 
     def pieces() -> Iterator[memoryview]:
         for piece in tensor.pieces():
-            yield _convert(piece, source, target, tensor.name, conversions)
+            yield _convert(piece, tensor.name, conversions, source=source, target=target)
 
     return Incoming(tensor.name, dtype, tensor.shape, pieces)
 
 
 def _convert(
-    piece: memoryview | bytes, source: "torch.dtype", target: "torch.dtype", name: str, conversions: Conversions
+    piece: memoryview | bytes, name: str, conversions: Conversions, *, source: "torch.dtype", target: "torch.dtype"
 ) -> memoryview:
     import torch  # the way of conversions alone
 

@@ -41,7 +41,7 @@ def read_file(path: Path) -> Model:
     kinds = {name: _kind(path, name, tensor, num_bytes) for name, tensor in header.tensors.items()}
     llama = gguf_llama.read(path, header)
     found = {
-        name: _incoming(name, content, header.tensors[stored], kinds[stored], llama.rows_of(stored))
+        name: _incoming(name, content, header.tensors[stored], kind=kinds[stored], rows=llama.rows_of(stored))
         for stored, name in llama.names.items()
     }
     dtype, notes = _dtype(header, kinds)
@@ -104,7 +104,7 @@ def _dtype(header: GgufHeader, kinds: Mapping[str, "gguf.GGMLQuantizationType"])
 
 
 def _incoming(
-    name: str, content: memoryview, tensor: GgufTensor, kind: "gguf.GGMLQuantizationType", rows: Any
+    name: str, content: memoryview, tensor: GgufTensor, *, kind: "gguf.GGMLQuantizationType", rows: Any
 ) -> Incoming:
     """`rows`: the rows in the order in which they are wanted, where that is not the order of the file."""
     dtype = kind.name if kind.name in _PLAIN else _UNPACKED
