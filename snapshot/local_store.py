@@ -25,12 +25,11 @@ from snapshot.manifest import FORMAT_VERSION, MANIFEST_FILE, SHORT_DIGEST_LENGTH
 from snapshot.manifest_reading import read_format_version, read_manifest
 from snapshot.mapping import opened
 from snapshot.staging import STAGING_PREFIX, staged_folder, sync_folder
-from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name
+from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name, listed
 from snapshot.verify import check_file
 
 LOCK = ".lock"
 _FOLDER = re.compile(rf"[0-9a-f]{{{SHORT_DIGEST_LENGTH}}}")
-_LISTED = 10
 _COPY_BYTES = 1 << 22
 
 
@@ -86,11 +85,11 @@ class LocalStore:
             return _stored(name, home / latest, latest)
         history = self.history(name)
         if not history:
-            raise SnapshotNotFoundError(f"{self.root} has no snapshot of {name!r}; it has: {_listed(self.names())}")
+            raise SnapshotNotFoundError(f"{self.root} has no snapshot of {name!r}; it has: {listed(self.names())}")
         found = [stored for stored in history if digest is not None and stored.digest.startswith(digest)]
         if len(found) != 1:
             fault = "several snapshots" if found else "no snapshot"
-            among = _listed([stored.short_digest for stored in history])
+            among = listed([stored.short_digest for stored in history])
             raise SnapshotNotFoundError(f"{fault} of {name!r} in {self.root} for {digest or LATEST!r}, among: {among}")
         return found[0]
 
@@ -162,7 +161,7 @@ class LocalStore:
         """See `Store.unnumber`."""
         home = self.root / check_name(name)
         if version not in numbered_folders(home):
-            known = _listed([str(number) for number in sorted(numbered_folders(home))])
+            known = listed([str(number) for number in sorted(numbered_folders(home))])
             raise SnapshotNotFoundError(f"{name} has no version {version} in {self.root}; it has: {known}")
         (home / VERSIONS / str(version)).unlink(missing_ok=True)
 
@@ -240,7 +239,3 @@ def _point_latest(home: Path, folder: str) -> None:
     pointer.symlink_to(folder)
     pointer.replace(home / LATEST)
     sync_folder(home)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join([*names[:_LISTED], *(["..."] if len(names) > _LISTED else [])]) or "nothing"

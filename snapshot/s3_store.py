@@ -36,7 +36,7 @@ from snapshot.pull import NUM_STREAMS, Pulling
 from snapshot.ranges import RangeReader, Refused
 from snapshot.s3_address import S3Address
 from snapshot.s3_client import S3Client, S3Options
-from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name
+from snapshot.store import LATEST, VERSIONS, StoredSnapshot, check_name, is_name, listed
 from snapshot.verify import check_file
 
 T = TypeVar("T")
@@ -46,7 +46,6 @@ _SHORT = re.compile(rf"[0-9a-f]{{{SHORT_DIGEST_LENGTH}}}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NUM_UPLOADS = 4
 _NUM_ASKED_AT_ONCE = 8
-_LISTED = 10
 # Whoever publishes may be about to name a blob that no snapshot names yet.
 _KEPT_FOR_S = 24 * 3600.0
 
@@ -163,8 +162,8 @@ class S3Store:
         """See `Store.unnumber`."""
         known = self.versions(name)
         if version not in known:
-            listed = _listed([str(number) for number in sorted(known)])
-            raise SnapshotNotFoundError(f"{self.address}/{name} has no version {version}; it has: {listed}")
+            among = listed([str(number) for number in sorted(known)])
+            raise SnapshotNotFoundError(f"{self.address}/{name} has no version {version}; it has: {among}")
         self._client.delete([self.address.key(name, VERSIONS, str(version))])
 
     def _held(self) -> set[str]:
@@ -229,10 +228,10 @@ class S3Store:
 
     def _not_found(self, name: str, digest: str | None, folders: Sequence[str], *, several: bool) -> SnapshotError:
         if not folders:
-            return SnapshotNotFoundError(f"{self.address} has no snapshot of {name!r}; it has: {_listed(self.names())}")
+            return SnapshotNotFoundError(f"{self.address} has no snapshot of {name!r}; it has: {listed(self.names())}")
         fault = "several snapshots" if several else "no snapshot"
         return SnapshotNotFoundError(
-            f"{fault} of {name!r} in {self.address} for {digest or LATEST!r}, among: {_listed(folders)}"
+            f"{fault} of {name!r} in {self.address} for {digest or LATEST!r}, among: {listed(folders)}"
         )
 
     def _manifest_key(self, name: str, digest: str) -> str:
@@ -294,7 +293,3 @@ def _stored(name: str, manifest: Manifest, latest: str | None) -> StoredSnapshot
 
 def _begin_alike(short: str, digest: str) -> bool:
     return short.startswith(digest) or digest.startswith(short)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_LISTED], *(["..."] if len(names) > _LISTED else [])]) or "nothing"

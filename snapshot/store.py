@@ -1,6 +1,7 @@
 """Where snapshots are kept by name, each name with a history of which one is the latest."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ LATEST = "latest"
 VERSIONS = "versions"
 """What lies there of a name leads from numbers to its snapshots."""
 MAX_NAME_LENGTH = 128
+_LISTED = 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 
@@ -84,3 +86,8 @@ def check_name(name: str) -> str:
             f"'.', '_' and '-', a letter or digit first"
         )
     return name
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few of several names, for a message."""
+    return ", ".join([*names[:_LISTED], *(["..."] if len(names) > _LISTED else [])]) or "nothing"

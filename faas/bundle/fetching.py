@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from faas import s3
 from faas.bundle import reading
 from faas.bundle.errors import BadBundle
 from faas.bundle.manifest import ARCHIVE_SUFFIX, MANIFEST, MAX_MANIFEST_BYTES, decode
-from faas.errors import SettingError
 from snapshot.s3_address import S3Address, is_s3
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def fetch(address: str, root: Path) -> Path:
         path = Path(address).expanduser().absolute()
         return _unpacked(path, root) if path.is_file() and path.suffix == ARCHIVE_SUFFIX else path
     where = S3Address.parse(address)
-    client = _client(where)
+    client = s3.client(where.bucket)
     if where.prefix.endswith(ARCHIVE_SUFFIX):
         return _within(root, lambda staging: _archive(client, where.prefix, staging, root))
     content = client.get(where.key(MANIFEST))
@@ -92,11 +92,3 @@ def _within(root: Path, work: Callable[[Path], Path]) -> Path:
         return work(staging)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _client(where: S3Address) -> S3Client:
-    try:
-        from snapshot.s3_client import S3Client  # boto3 is slow to import, and nothing to a bundle that is here
-    except ModuleNotFoundError as error:
-        raise SettingError(f"{error.name} is not installed, which S3 needs: pip install 'faas[s3]'") from None
-    return S3Client(where.bucket)

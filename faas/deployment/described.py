@@ -67,7 +67,7 @@ def service_spec(
         image=code.image,
         command=("faas",),
         args=("serve", "--bundle", code.bundle),
-        env=_env(bundle, plan, code, around),
+        env=_env(bundle, plan, around),
         secrets=tuple(secret(text) for text in dict.fromkeys((*bundle.spec["secrets"], *around.secrets))),
         resources=_resources(spec.Resources(**bundle.spec["resources"])),
         scaling=Scaling(
@@ -132,7 +132,7 @@ def version() -> str:
     return f"{metadata.version('faas')}-py{major}.{minor}"
 
 
-def _env(bundle: Bundle, plan: Plan, code: Code, around: Surroundings) -> dict[str, str]:
+def _env(bundle: Bundle, plan: Plan, around: Surroundings) -> dict[str, str]:
     own = {**bundle.spec["env"], **around.env}
     for name in _OWN:
         if name in own:

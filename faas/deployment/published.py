@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.utils import canonicalize_name
 
-from faas import bundle
+from faas import bundle, s3
 from faas.bundle import Bundle
 from faas.bundle.manifest import ARCHIVE_SUFFIX
 from faas.deployment import runtime_image
 from faas.deployment.described import Code
 from faas.deployment.packed import Packed, Step
-from faas.errors import SettingError
 from faas.preparation import Preparation
 from snapshot.s3_address import S3Address
 
@@ -241,8 +240,4 @@ def missing(made: Bundle, runtime: Image, locked: Mapping[str, str]) -> list[str
 
 def client_of(store: str) -> S3Client:
     """Return a client for the bucket of a store. Raises SettingError, BadAddressError."""
-    try:
-        from snapshot.s3_client import S3Client  # boto3 is slow to import
-    except ModuleNotFoundError as error:
-        raise SettingError(f"{error.name} is not installed, which S3 needs: pip install 'faas[s3]'") from None
-    return S3Client(S3Address.parse(store).bucket)
+    return s3.client(S3Address.parse(store).bucket)

@@ -8,13 +8,11 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from faas import s3
 from faas.errors import SettingError
 from snapshot.s3_address import S3Address, is_s3
-
-if TYPE_CHECKING:
-    from snapshot.s3_client import S3Client
 
 POLL_S = 5.0
 """How often S3 is listed: it does not report changes."""
@@ -108,7 +106,7 @@ class Prefix:
     def __init__(self, address: S3Address, poll_s: float = POLL_S) -> None:
         self._address = address
         self._poll_s = poll_s
-        self._client = _client(address)
+        self._client = s3.client(address.bucket)
 
     def __str__(self) -> str:
         return str(self._address)
@@ -137,11 +135,3 @@ class Prefix:
         while True:
             yield
             await asyncio.sleep(self._poll_s)
-
-
-def _client(address: S3Address) -> S3Client:
-    try:
-        from snapshot.s3_client import S3Client  # boto3 takes longer to import than most else
-    except ModuleNotFoundError as error:
-        raise SettingError(f"{error.name} is not installed, which S3 needs: pip install 'faas[s3]'") from None
-    return S3Client(address.bucket)

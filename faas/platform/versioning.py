@@ -48,11 +48,7 @@ class Versioning:
             "versions": sorted(look.places, reverse=True),
             "labels": wishes.labels,
             "before": list(wishes.before),
-            "settings": {
-                name: getattr(wishes, name)
-                for name in ("policy", "num", "versions", "transition", "mode")
-                if getattr(wishes, name) is not None
-            },
+            "settings": wishes.settings,
             "instances": {made.id: followed.versions for made, followed in await self._follow_all(hosted)},
         }
 

@@ -61,7 +61,7 @@ class StateFile:
             return {}
         if written.format != _FORMAT:
             _log.warning(
-                "%s has format %d, not %d; what it held is not used, and is lost", self.path, written.format, 1
+                "%s has format %d, not %d; what it held is not used, and is lost", self.path, written.format, _FORMAT
             )
             return {}
         return written.contexts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,8 @@ FILE: Final = "versions.json"
 FORMAT: Final = 1
 MAX_KEPT: Final = 20
 """Earlier versions of `stable` that can be gone back to."""
+SETTINGS: Final = ("policy", "num", "versions", "transition", "mode")
+"""What the file may say in place of a function's own settings."""
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,6 +43,11 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     also: tuple[int, ...] = ()
     before: tuple[int | None, ...] = ()
     is_loaded: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is said in place of the function's own settings, by name."""
+        return {name: getattr(self, name) for name in SETTINGS if getattr(self, name) is not None}
 
 
 @dataclass(frozen=True)
@@ -146,9 +153,8 @@ def rolled_back(wishes: Wishes) -> Wishes:
 
 
 def _spec(spec: Versions, wishes: Wishes) -> Versions:
-    names = ("policy", "num", "versions", "transition", "mode")
-    said = {name: getattr(wishes, name) for name in names if getattr(wishes, name) is not None}
-    mine = {name: getattr(spec, name) for name in ("policy", "num", "versions", "transition", "mode")}
+    said = wishes.settings
+    mine = {name: getattr(spec, name) for name in SETTINGS}
     if said.get("policy", "specific") != "specific":
         mine["versions"] = ()
     return Versions(**{**mine, **said, "poll_s": spec.poll_s})
