@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,44 +27,37 @@ PREFIX: Final = "/_faas/control"
 _ANSWER_S = 60.0
 
 
+@dataclass(frozen=True)
 class Control:
-    """The platform of a record; else the one that the environment names, else that of this machine.
+    """The control interface of one platform, which is called `title`; `connect` makes a connection for an answer."""
 
-    Raises:
-        PlatformError: none runs here.
-        SettingError: `FAAS_URL` is no URL.
-        Failure: it is coming up still, and cannot be asked.
-    """
-
-    def __init__(self, record: Record | None = None) -> None:
-        elsewhere = named_elsewhere(settings.read()) if record is None else None
-        if elsewhere is not None:
-            self._reach(*elsewhere)
-            return
-        here = record or record_here()
-        self._prefix = ""
-        self._headers: dict[str, str] = {}
-        self._title = f"the platform (process {here.pid})"
-        self._connect: Callable[[float | None], http.client.HTTPConnection] = partial(_UnixConnection, here.control)
-
-    def _reach(self, url: str, token: str) -> None:
-        self._title = f"the platform at {url}"
-        self._connect = _connector(url)
-        self._prefix = urlsplit(url).path.rstrip("/") + PREFIX
-        self._headers = {"Authorization": f"Bearer {token}"}
+    title: str
+    connect: Callable[[float | None], http.client.HTTPConnection]
+    prefix: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, url: str, token: str, *, host: str | None = None) -> Control:
-        """Return the control interface of the platform at a URL; `host` is the name that it goes by there.
+    def named(cls) -> Self:
+        """Return that of the platform which the environment names, else that of this machine's.
 
         Raises:
-            SettingError: it is no URL.
+            PlatformError: none runs here.
+            SettingError: `FAAS_URL` is no URL.
+            Failure: it is coming up still, and cannot be asked.
         """
-        found = cls.__new__(cls)
-        found._reach(url, token)
-        if host is not None:
-            found._headers["Host"] = host
-        return found
+        elsewhere = named_elsewhere(settings.read())
+        return cls.of(record_here()) if elsewhere is None else cls.at(*elsewhere)
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return that of a platform on this machine."""
+        return cls(f"the platform (process {record.pid})", partial(_UnixConnection, record.control))
+
+    @classmethod
+    def at(cls, url: str, token: str, *, host: str | None = None) -> Self:
+        """Return that of the platform at a URL; `host` is the name that it goes by there. Raises SettingError."""
+        headers = {"Authorization": f"Bearer {token}"} | ({} if host is None else {"Host": host})
+        return cls(f"the platform at {url}", _connector(url), urlsplit(url).path.rstrip("/") + PREFIX, headers)
 
     def get(self, path: str) -> Any:
         """Return what the platform says.
@@ -95,15 +89,15 @@ class Control:
         self, method: str, path: str, value: Any, timeout_s: float | None
     ) -> Iterator[http.client.HTTPResponse]:
         body = None if value is None else msgspec.json.encode(value)
-        connection = self._connect(timeout_s)
+        connection = self.connect(timeout_s)
         try:
-            connection.request(method, self._prefix + path, body, self._headers)
+            connection.request(method, self.prefix + path, body, dict(self.headers))
             response = connection.getresponse()
             if response.status >= 400:
                 raise _refusal(response.status, response.read())
             yield response
         except (OSError, http.client.HTTPException) as error:
-            what = f"{self._title} does not answer: {type(error).__name__}: {error}"
+            what = f"{self.title} does not answer: {type(error).__name__}: {error}"
             raise PlatformError(what) from error
         finally:
             connection.close()
@@ -139,7 +133,7 @@ def named_elsewhere(found: Settings) -> tuple[str, str] | None:
 
 
 def record_here() -> Record:
-    """Return the record of this machine's platform. Raises PlatformError and Failure as `Control` does."""
+    """Return the record of this machine's platform. Raises PlatformError and Failure as `Control.named` does."""
     found = settings.read()
     record = address.read_record(found)
     if record is None:

@@ -31,7 +31,7 @@ def command(name: str, where: Where, pool: str | None, yes: bool, as_json: bool)
 
         life.delete(name, where, yes=yes, as_json=as_json)
         return
-    control, path = Control(), f"/functions/{names.label(name)}"
+    control, path = Control.named(), f"/functions/{names.label(name)}"
     found = control.get(path)
     if not yes:
         click.confirm(f"delete {found['name']} with {found['revisions']} revisions?", abort=True, err=True)

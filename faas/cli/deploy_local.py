@@ -35,7 +35,7 @@ class Wishes:
 
 def run(targets: tuple[str, ...], wishes: Wishes, *, as_json: bool) -> int:
     """Deploy to this machine's platform. Returns the exit code."""
-    control = Control(record_here())
+    control = Control.of(record_here())
     deployed: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     takes_all = wishes.traffic and wishes.canary is None

@@ -26,7 +26,7 @@ def command(name: str, where: Where, cold_starts: bool, as_json: bool) -> None:
 
         services.describe(name, where, cold_starts=cold_starts, as_json=as_json)
         return
-    found = Control().get(f"/functions/{names.label(name)}")
+    found = Control.named().get(f"/functions/{names.label(name)}")
     if cold_starts:
         _show_starts(found["all_instances"], as_json=as_json)
         return

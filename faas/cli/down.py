@@ -48,7 +48,7 @@ def _end(pid: int, record: Record | None, timeout_s: float) -> None:
         if record is None:
             signal.pidfd_send_signal(process, signal.SIGTERM)
         else:
-            Control(record).post("/shutdown")
+            Control.of(record).post("/shutdown")
         ended, _, _ = select.select([process], [], [], timeout_s)
     finally:
         os.close(process)

@@ -36,7 +36,7 @@ def command(where: Where, all_namespaces: bool, as_json: bool) -> None:
         "begins by": lambda row: "snapshot" if row["snapshot"] else "setup()",
         "failure": lambda row: row["failure"],
     }
-    listing.show(Control().get("/functions"), columns, as_json=as_json, none="no functions")
+    listing.show(Control.named().get("/functions"), columns, as_json=as_json, none="no functions")
 
 
 def _revisions(row: Mapping[str, Any]) -> Any:

@@ -63,7 +63,7 @@ def _is_of_cluster(name: str, where: Where) -> bool:
 
 
 def _from_platform(name: str, num_lines: int, *, follow: bool) -> Iterator[Line]:
-    for line in Control().lines(f"/functions/{name}/logs?follow={int(follow)}&lines={num_lines}"):
+    for line in Control.named().lines(f"/functions/{name}/logs?follow={int(follow)}&lines={num_lines}"):
         yield _LINES.decode(line)
 
 

@@ -39,7 +39,7 @@ def command(
         return
     if version is None:
         wanted = {"percents": {revision or "latest": 100}}
-        found = Control().post(f"/functions/{names.label(name)}/traffic", wanted, timeout_s=None)
+        found = Control.named().post(f"/functions/{names.label(name)}/traffic", wanted, timeout_s=None)
         if as_json:
             listing.write_json(found)
         else:
@@ -52,7 +52,7 @@ def command(
         versions.tell(versions.label_in(store, names.label(name), label, number), as_json=as_json)
         return
     path = f"/functions/{names.label(name)}/versions/label"
-    versions.tell(Control().post(path, {"label": label, "version": number}, timeout_s=None), as_json=as_json)
+    versions.tell(Control.named().post(path, {"label": label, "version": number}, timeout_s=None), as_json=as_json)
 
 
 def _on_cluster(name: str, where: Where, revision: str | None, version: str | None, *, as_json: bool) -> None:

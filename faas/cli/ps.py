@@ -24,4 +24,6 @@ COLUMNS: listing.Columns = {
 @listing.option
 def command(as_json: bool) -> None:
     """List the instances of the platform that runs here: what they serve, their state, how and how fast they began."""
-    listing.show(Control().get("/instances"), COLUMNS, as_json=as_json, none="no instances: every function is at zero")
+    listing.show(
+        Control.named().get("/instances"), COLUMNS, as_json=as_json, none="no instances: every function is at zero"
+    )

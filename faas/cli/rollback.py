@@ -26,7 +26,7 @@ def command(name: str, where: Where, to: str | None, as_json: bool) -> None:
 
         life.rollback(name, where, to, as_json=as_json)
         return
-    found = Control().post(f"/functions/{names.label(name)}/rollback", {"to": to}, timeout_s=None)
+    found = Control.named().post(f"/functions/{names.label(name)}/rollback", {"to": to}, timeout_s=None)
     if as_json:
         listing.write_json(found)
     elif "versions" in found:

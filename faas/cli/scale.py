@@ -35,7 +35,7 @@ def command(name: str, instances: int | None, where: Where, least: int | None, m
     if instances is None or most is not None:
         raise Failure("a platform on one box takes INSTANCES alone", f"faas scale {name} 2", CALL_WAS_WRONG)
     path = f"/functions/{names.label(name)}/scale"
-    now = Control().post(path, {"instances": instances}, timeout_s=None)
+    now = Control.named().post(path, {"instances": instances}, timeout_s=None)
     if as_json:
         listing.write_json(now)
         return

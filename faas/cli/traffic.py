@@ -53,7 +53,7 @@ def command(
         return 0
     path = f"/functions/{names.label(name)}"
     wanted = {"percents": percents, "tags": named}
-    control = Control()
+    control = Control.named()
     changes = wanted["percents"] or wanted["tags"]
     found = control.post(f"{path}/traffic", wanted, timeout_s=None) if changes else control.get(path)
     if watch:

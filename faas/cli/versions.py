@@ -45,7 +45,7 @@ def command(
     elif policy == "specific":
         raise Failure("--policy specific does not say which", "add --specific N,N with their numbers", CALL_WAS_WRONG)
     changes = {key: value for key, value in wanted.items() if value is not None}
-    path, control = f"/functions/{names.label(name)}/versions", Control()
+    path, control = f"/functions/{names.label(name)}/versions", Control.named()
     found = control.post(f"{path}/settings", changes, timeout_s=None) if changes else control.get(path)
     if as_json:
         listing.write_json(found)
