@@ -72,14 +72,14 @@ async def _answers(session: aiohttp.ClientSession, url: str, body: Any) -> bool:
 
 @asynccontextmanager
 async def running(
-    name: str, command: Sequence[str], log: Path, *, python: str | Path = sys.executable, **variables: str
+    name: str, command: Sequence[str], log: Path, *, program: str | Path = sys.executable, **variables: str
 ) -> AsyncIterator[Server]:
-    """Run this Python, or another, with the arguments `command` for as long as the context lasts, output into `log`.
+    """Run this Python, or another program, with the arguments `command` while the context lasts, output into `log`.
 
     At the end it gets SIGTERM, and what is left of its processes after 10 seconds is killed.
     """
     with log.open("wb") as output:
-        process = await _start((python, *command), variables, output, output)
+        process = await _start((program, *command), variables, output, output)
     try:
         yield Server(name, process, log)
     finally:

@@ -81,6 +81,6 @@ async def _served(
     port = str(free_port())
     url = f"http://127.0.0.1:{port}/{path}"
     own = {**own_places(home), **_ONE_THREAD, "PYTHONPATH": str(ROOT), **(variables or {})}
-    async with running(name, [*command, port], home / f"{port}.log", python=python, **own) as server:
+    async with running(name, [*command, port], home / f"{port}.log", program=python, **own) as server:
         await server.until_answers(url, body, within_s=within_s)
         yield Served(server, url)

@@ -6,6 +6,7 @@ is left between two windows speaks for the fixed one.
 """
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -63,14 +64,9 @@ def _compare(path: Path) -> list[Row]:
 
 def _matching(fixed: Callable[[float], Outcome], histogram: Outcome) -> float:
     """Return the shortest window that takes at least the histogram's instance-seconds, by halving; else the longest."""
-    low, high = 0, len(WINDOWS_S) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if fixed(WINDOWS_S[middle]).instance_s >= histogram.instance_s:
-            high = middle
-        else:
-            low = middle + 1
-    return WINDOWS_S[low]
+    last = len(WINDOWS_S) - 1
+    found = bisect_left(WINDOWS_S, histogram.instance_s, hi=last, key=lambda window_s: fixed(window_s).instance_s)
+    return WINDOWS_S[found]
 
 
 def _replay(found: Trace, mode: KeepAliveMode, window_s: float) -> Outcome:

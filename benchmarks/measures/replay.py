@@ -6,6 +6,7 @@ instance-seconds than the histogram, so that what is left between the two speaks
 """
 
 import asyncio
+from bisect import bisect_left
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -87,14 +88,10 @@ def _calls(path: Path, num_apps: int) -> Calls:
 def _matching_window_s(calls: Calls) -> int:
     """Return the shortest window that takes a little more than the histogram, by halving; else the longest."""
     wanted_s = _simulated(calls, "histogram", _LEAST_WINDOW_S).instance_s * _MORE_INSTANCE_SECONDS
-    low, high = _LEAST_WINDOW_S, _MOST_WINDOW_S
-    while low < high:
-        middle = (low + high) // 2
-        if _simulated(calls, "fixed", middle).instance_s >= wanted_s:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    windows_s = range(_LEAST_WINDOW_S, _MOST_WINDOW_S + 1)
+    last = len(windows_s) - 1
+    found = bisect_left(windows_s, wanted_s, hi=last, key=lambda one: _simulated(calls, "fixed", one).instance_s)
+    return windows_s[found]
 
 
 def _simulated(calls: Calls, mode: KeepAliveMode, window_s: int) -> Outcome:

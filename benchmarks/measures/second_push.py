@@ -16,7 +16,6 @@ from benchmarks.area import Bench
 from benchmarks.processes import free_port, running, script
 from benchmarks.rows import Row, at_most
 
-_EXEC = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
 _MEBI = 1 << 20
 _BASE_BYTES, _PACKAGES_BYTES, _BUNDLE_BYTES = 200 * _MEBI, 60 * _MEBI, 256 << 10
 
@@ -112,7 +111,7 @@ async def _registry(program: str, folder: Path) -> AsyncIterator[str]:
         "http": {"addr": host, "secret": "benchmark"},
     }
     (folder / "registry.yml").write_text(json.dumps(config))  # JSON is YAML
-    command = ["-c", _EXEC, program, "serve", str(folder / "registry.yml")]
-    async with running("docker-registry", command, folder / "registry.log") as server:
+    command = ["serve", str(folder / "registry.yml")]
+    async with running("docker-registry", command, folder / "registry.log", program=program) as server:
         await server.until_answers(f"http://{host}/v2/", within_s=30)
         yield host
