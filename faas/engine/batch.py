@@ -1,7 +1,7 @@
 """One batch from its calls to their outcomes, whatever kind of handler it is.
 
 Written once, as coroutines: on the event loop they are awaited; on the model thread they are driven by hand and never
-suspend. What differs between the two stands behind `Hands`.
+suspend. What differs between the two stands behind `Runner`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Report:
         self.pending = []
 
 
-class Hands(Protocol):
+class Runner(Protocol):
     """How a handler is called, and how what it gives reaches the calls. It adds the handler's times to `report`."""
 
     work: Work
@@ -130,11 +130,11 @@ class _Stream:
 class Batch:
     """The run of one batch over calls that have left the queue."""
 
-    def __init__(self, calls: list[Call], shape: Shape, hands: Hands) -> None:
+    def __init__(self, calls: list[Call], shape: Shape, runner: Runner) -> None:
         self._calls = calls
         self._shape = shape
-        self._hands = hands
-        self._work, self._report, self._clock = hands.work, hands.report, hands.clock
+        self._runner = runner
+        self._work, self._report, self._clock = runner.work, runner.report, runner.clock
         self._began_at = 0.0
         self._streams: deque[_Stream] = deque()
 
@@ -149,7 +149,7 @@ class Batch:
                 self._report.runs = [(self._report.num_items, self._report.exec_s)]
         finally:
             for stream in self._streams:
-                await self._hands.close(stream.source)
+                await self._runner.close(stream.source)
 
     async def _run_group(self, group: list[Call]) -> None:
         isolates = self._shape.isolate and len(group) > 1
@@ -165,7 +165,7 @@ class Batch:
             values = [Raised(shared(some.error, some.num_together, self._work.title)) for _ in some.items]
             self._report.pending.append(Attempt(some.items, values, self._began_at, now))
         if self._work.streams and failed:
-            await self._hands.answer(self._take_pending())
+            await self._runner.answer(self._take_pending())
 
     async def _isolate(
         self, group: list[Call], error: BaseException, kept: inputs.Kept | None
@@ -187,17 +187,17 @@ class Batch:
         if not calls:
             return None
         if self._report.pending:
-            await self._hands.answer(self._take_pending())
+            await self._runner.answer(self._take_pending())
         size = self._shape.padded(num_items(calls))
         set_gradients(self._work.grad)
         started_at = self._clock()
         self._began_at = self._began_at or started_at
         self._report.num_runs += 1
         try:
-            returned = await self._hands.call(self._work.arguments(calls, size))
-            first = await self._hands.step(returned) if self._work.streams else None
+            returned = await self._runner.call(self._work.arguments(calls, size))
+            first = await self._runner.step(returned) if self._work.streams else None
         except BaseException as error:
-            if self._hands.stopped(error):
+            if self._runner.stopped(error):
                 raise
             self._note_memory(error, size)
             return as_raised(error)
@@ -217,14 +217,14 @@ class Batch:
         readers = stream.readers()
         if not readers:
             self._streams.popleft()
-            await self._hands.close(stream.source)
+            await self._runner.close(stream.source)
             return
         self._streams.rotate(-1)
         set_gradients(self._work.grad)
         try:
-            value = await self._hands.step(stream.source)
+            value = await self._runner.step(stream.source)
         except BaseException as error:
-            if self._hands.stopped(error):
+            if self._runner.stopped(error):
                 raise
             self._note_memory(error, stream.num_slots)
             value = [Raised(shared(error, len(readers), self._work.title)) for _ in range(stream.num_slots)]
@@ -244,7 +244,7 @@ class Batch:
         )
         stream.drop_ended(values)
         if readers:
-            await self._hands.deliver(step)
+            await self._runner.deliver(step)
 
     def _take_pending(self) -> list[Attempt]:
         pending, self._report.pending = self._report.pending, []

@@ -11,11 +11,11 @@ from faas.engine import refusals
 from faas.engine.batch import Batch, Report, Shape
 from faas.engine.deadlines import Deadlines, deadline
 from faas.engine.gradients import set_gradients
-from faas.engine.hands import LoopHands
 from faas.engine.outcomes import Raised, as_raised, end, presentable
 from faas.engine.owned import owned
 from faas.engine.queue import CallQueue
 from faas.engine.quiet import STOPPING_S, Quiet
+from faas.engine.runners import LoopRunner
 from faas.engine.work import Work
 from faas.messages import Call
 
@@ -131,7 +131,7 @@ class Direct:
 
     async def _stream(self, call: Call) -> None:
         report = Report(1)
-        await Batch([call], Shape(isolate=False), LoopHands(self._work, report, self._clock)).run()
+        await Batch([call], Shape(isolate=False), LoopRunner(self._work, report, self._clock)).run()
         for attempt in report.pending:
             self._end(call, attempt.values[0])
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from faas.clock import Clock
 from faas.engine.batch import Batch, Report, Shape
-from faas.engine.hands import LoopHands, ThreadHands
 from faas.engine.hop import hop
+from faas.engine.runners import LoopRunner, ThreadRunner
 from faas.engine.thread import Lease, ModelThread, Right
 from faas.engine.work import Work
 from faas.messages import Call, num_items
@@ -80,8 +80,8 @@ class OnThread:
         """See `Executor`."""
         loop = asyncio.get_running_loop()
         report = Report(num_items(calls))
-        hands = ThreadHands(self._work, report, loop, self._clock)
-        batch = Batch(calls, self._shape, hands)
+        runner = ThreadRunner(self._work, report, loop, self._clock)
+        batch = Batch(calls, self._shape, runner)
         scope = None if self._work.batched else calls[0].scope or contextvars.copy_context()
 
         def job() -> None:
@@ -161,7 +161,7 @@ class OnLoop:
     async def run(self, calls: list[Call], ended: Ended) -> None:
         """See `Executor`."""
         report = Report(num_items(calls))
-        batch = Batch(calls, self._shape, LoopHands(self._work, report, self._clock))
+        batch = Batch(calls, self._shape, LoopRunner(self._work, report, self._clock))
         self._task = task = asyncio.current_task()
         assert task is not None
         self._begun, self._num_stops = True, 0

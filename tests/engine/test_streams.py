@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faas.engine import hands
+from faas.engine import runners
 from faas.engine.thread import ModelThread
 from faas.errors import BadInput, CallerGone, DeadlineExceeded, HandlerError, Unavailable
 from faas.messages import END, Call, Context
@@ -315,7 +315,7 @@ def test_a_deadline_ends_a_stream_in_the_middle(run: Run, kind: str) -> None:
 def test_a_generator_on_the_thread_is_held_back_while_its_reader_rests(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands, "MAX_BACKLOG", 50)
+    monkeypatch.setattr(runners, "MAX_BACKLOG", 50)
 
     async def scenario() -> None:
         made_events = []
@@ -330,7 +330,7 @@ def test_a_generator_on_the_thread_is_held_back_while_its_reader_rests(
             engine.submit(made)
             await settled(lambda: made.backlog >= 50)
             await asyncio.sleep(0.05)
-            most = 50 + 2 * hands._STEPS_UNDER_WAY
+            most = 50 + 2 * runners._STEPS_UNDER_WAY
             assert made.backlog <= most
             assert len(made_events) <= most
             assert [event async for event in made.events()] == list(range(5000))
@@ -339,7 +339,7 @@ def test_a_generator_on_the_thread_is_held_back_while_its_reader_rests(
 
 
 def test_an_async_generator_is_held_back_while_its_reader_rests(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "MAX_BACKLOG", 50)
+    monkeypatch.setattr(runners, "MAX_BACKLOG", 50)
 
     async def scenario() -> None:
         async with serving(acount, "async_generator") as engine:
@@ -356,8 +356,8 @@ def test_an_async_generator_is_held_back_while_its_reader_rests(run: Run, monkey
 def test_a_reader_of_the_threads_stream_who_rests_too_long_is_given_up(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands, "MAX_BACKLOG", 50)
-    monkeypatch.setattr(hands, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(runners, "MAX_BACKLOG", 50)
+    monkeypatch.setattr(runners, "PATIENCE_S", 0.05)
 
     async def scenario() -> None:
         async with serving(count, "generator") as engine:
@@ -377,7 +377,7 @@ def test_a_reader_of_the_threads_stream_who_rests_too_long_is_given_up(
 def test_a_slow_reader_in_a_batch_is_given_up_and_its_mates_are_not_held(
     run: Run, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hands, "MAX_BACKLOG", 200)
+    monkeypatch.setattr(runners, "MAX_BACKLOG", 200)
 
     async def scenario() -> None:
         handler: Any = counts if kind == "generator" else acounts

@@ -29,8 +29,8 @@ _TURN_S: Final = 1e-3
 _log = logging.getLogger(__name__)
 
 
-class ThreadHands:
-    """The `Hands` of the model thread: coroutines that never suspend; where they must wait they block the thread.
+class ThreadRunner:
+    """The `Runner` of the model thread: coroutines that never suspend; where they must wait they block the thread.
 
     At most `_STEPS_UNDER_WAY` steps are on their way to the loop, so a generator that is faster than the loop, or than
     the reader of its only stream, waits.
@@ -46,16 +46,16 @@ class ThreadHands:
         self._holder: asyncio.Task[None] | None = None
 
     async def call(self, arguments: dict[str, Any]) -> Any:
-        """See `Hands`."""
+        """See `Runner`."""
         returned = self._timed(self.work.call, **arguments)
         return iter(returned) if self.work.streams else returned
 
     async def step(self, source: Iterator[Any]) -> Any:
-        """See `Hands`."""
+        """See `Runner`."""
         return self._timed(next, source, EXHAUSTED)
 
     async def close(self, source: Any) -> None:
-        """See `Hands`."""
+        """See `Runner`."""
         try:
             if hasattr(source, "close"):
                 source.close()
@@ -63,17 +63,17 @@ class ThreadHands:
             _log.exception("%s raised while it was closed", self.work.title)
 
     async def answer(self, attempts: list[Attempt]) -> None:
-        """See `Hands`."""
+        """See `Runner`."""
         self._hop(_settle_all, attempts)
 
     async def deliver(self, step: Attempt) -> None:
-        """See `Hands`."""
+        """See `Runner`."""
         assert self._places is not None
         self._places.acquire()
         self._hop(self._deliver, step, self._places)
 
     def stopped(self, error: BaseException) -> bool:
-        """See `Hands`."""
+        """See `Runner`."""
         return isinstance(error, LoopGone)
 
     def _timed(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -112,8 +112,8 @@ class ThreadHands:
             self._num_held = 0
 
 
-class LoopHands:
-    """The `Hands` of the event loop.
+class LoopRunner:
+    """The `Runner` of the event loop.
 
     A generator that computes, and awaits nothing, would have all its events sent at its end: others get their turn
     after an event at least each `_TURN_S`.
@@ -126,7 +126,7 @@ class LoopHands:
         self._turn_at = clock()
 
     async def call(self, arguments: dict[str, Any]) -> Any:
-        """See `Hands`."""
+        """See `Runner`."""
         if self.work.streams:
             return aiter(self.work.call(**arguments))
         began = self.clock()
@@ -136,7 +136,7 @@ class LoopHands:
             self.report.exec_s += self.clock() - began
 
     async def step(self, source: AsyncIterator[Any]) -> Any:
-        """See `Hands`."""
+        """See `Runner`."""
         began = self.clock()
         try:
             return await anext(source, EXHAUSTED)
@@ -144,7 +144,7 @@ class LoopHands:
             self.report.exec_s += self.clock() - began
 
     async def close(self, source: Any) -> None:
-        """See `Hands`."""
+        """See `Runner`."""
         try:
             if hasattr(source, "aclose"):
                 await source.aclose()
@@ -152,11 +152,11 @@ class LoopHands:
             _log.exception("%s raised while it was closed", self.work.title)
 
     async def answer(self, attempts: list[Attempt]) -> None:
-        """See `Hands`."""
+        """See `Runner`."""
         _settle_all(attempts)
 
     async def deliver(self, step: Attempt) -> None:
-        """See `Hands`."""
+        """See `Runner`."""
         advance(step)
         slow = _slow(step)
         if self.work.batched:
@@ -168,7 +168,7 @@ class LoopHands:
             self._turn_at = self.clock()
 
     def stopped(self, error: BaseException) -> bool:
-        """See `Hands`."""
+        """See `Runner`."""
         task = asyncio.current_task()
         return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
