@@ -17,7 +17,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from snapshot.errors import BadHeaderError, HeaderTooLargeError, SizeMismatchError
-from snapshot.mistaken import NUM_BYTES, of_another_format
+from snapshot.mistaken import HEAD_BYTES, of_another_format
 
 ALIGNMENT = 64
 MAX_HEADER_BYTES = 100_000_000
@@ -139,7 +139,7 @@ def read_header(path: Path, descriptor: int, *, max_header_bytes: int = MAX_HEAD
     Raises BadHeaderError or SizeMismatchError; allocates no more than the file holds and the limit allows.
     """
     file_bytes = os.fstat(descriptor).st_size
-    length = _header_bytes(path, os.pread(descriptor, NUM_BYTES, 0), file_bytes, max_header_bytes)
+    length = _header_bytes(path, os.pread(descriptor, HEAD_BYTES, 0), file_bytes, max_header_bytes)
     encoded = os.pread(descriptor, length, _LENGTH_BYTES)
     if len(encoded) != length:
         raise SizeMismatchError(path, f"was cut short while it was read, at {len(encoded)} of {length} bytes")
@@ -148,7 +148,7 @@ def read_header(path: Path, descriptor: int, *, max_header_bytes: int = MAX_HEAD
 
 def parse_head(path: Path, memory: memoryview) -> Header:
     """Check the header of the whole tensor file in `memory`; `path` is for messages alone. Raises as `read_header`."""
-    length = _header_bytes(path, bytes(memory[:NUM_BYTES]), len(memory), MAX_HEADER_BYTES)
+    length = _header_bytes(path, bytes(memory[:HEAD_BYTES]), len(memory), MAX_HEADER_BYTES)
     return parse_header(path, bytes(memory[_LENGTH_BYTES : _LENGTH_BYTES + length]), len(memory))
 
 

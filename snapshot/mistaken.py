@@ -4,7 +4,7 @@ Such files have the right name, and what a reader of the format says of them ("a
 helps nobody.
 """
 
-NUM_BYTES = 64
+HEAD_BYTES = 64
 """How many of the first bytes are enough."""
 
 _LFS = b"version https://git-lfs"
@@ -21,7 +21,7 @@ def mistaken(begin: bytes) -> str | None:
         )
     if begin.lstrip().lower().startswith(_PAGES):
         return "is a page, as servers answer with errors, not the file itself: download it again"
-    if len(begin) == NUM_BYTES and not begin.strip(b"\0"):
+    if len(begin) == HEAD_BYTES and not begin.strip(b"\0"):
         return "begins with zeros only, as a download that did not come to its end: download it again"
     return None
 

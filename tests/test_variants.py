@@ -319,4 +319,4 @@ def test_one_endpoint_with_answers_to_keep_is_enough():
         def stream(self, x: int) -> Iterator[int]:
             yield x
 
-    made(Mixed, cache=Cache())
+    assert [each.path for each in made(Mixed, cache=Cache()).endpoints] == ["/", "/stream"]

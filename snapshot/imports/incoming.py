@@ -9,7 +9,7 @@ from pathlib import Path
 from snapshot.errors import DamagedError, SizeMismatchError
 from snapshot.format import DTYPE_BITS
 from snapshot.mapping import opened
-from snapshot.mistaken import NUM_BYTES, mistaken
+from snapshot.mistaken import HEAD_BYTES, mistaken
 
 # A whole number of elements of every type; small, so that converting a piece stays in the processor's caches.
 PIECE_BYTES = 4 << 20
@@ -89,7 +89,7 @@ def first_bytes(path: Path) -> bytes:
     """The first bytes of a file of a model. Raises DamagedError where they are those of something in its place."""
     try:
         with open(path, "rb") as file:
-            begin = file.read(NUM_BYTES)
+            begin = file.read(HEAD_BYTES)
     except OSError as error:
         raise DamagedError(path, f"cannot be read: {error.strerror}") from error
     if (other := mistaken(begin)) is not None:

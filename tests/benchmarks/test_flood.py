@@ -28,9 +28,9 @@ def test_an_answer_is_whole_when_all_of_its_body_has_come(answer, whole):
 def test_callers_are_answered_until_their_time_is_up(tmp_path: Path):
     async def scenario() -> None:
         async with peer("bare", tmp_path, BODY) as served:
-            found = await flood(served, BODY, 4, 0.2)
+            found = await flood(served, BODY, 4, 1.0)
         assert found.num_answers > 4
-        assert found.elapsed_s >= 0.2
+        assert found.elapsed_s >= 1.0
 
     asyncio.run(scenario())
 

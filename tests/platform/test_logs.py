@@ -37,6 +37,7 @@ def test_it_is_rotated_by_size(tmp_path, monkeypatch):
 def test_a_disk_that_cannot_be_written_loses_lines_only(tmp_path):
     (tmp_path / "f.jsonl").mkdir()
     LogFile(tmp_path, "f").write("f-1", "lost")
+    assert list((tmp_path / "f.jsonl").iterdir()) == []
 
 
 def test_what_a_process_prints_is_cut_into_lines(tmp_path):

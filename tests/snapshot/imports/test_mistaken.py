@@ -12,7 +12,7 @@ from snapshot.errors import DamagedError
 from snapshot.format import read_header
 from snapshot.imports import import_model
 from snapshot.mapping import opened
-from snapshot.mistaken import NUM_BYTES, mistaken
+from snapshot.mistaken import HEAD_BYTES, mistaken
 from tests.snapshot.imports.folders import write_config
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 90868376\n"
@@ -67,7 +67,7 @@ def test_a_header_whose_length_looks_like_another_format_is_read(tmp_path: Path)
         assert list(read_header(tmp_path / "a.safetensors", descriptor).entries) == ["w"]
 
 
-@pytest.mark.parametrize("begin", [b"", b"\0" * (NUM_BYTES - 1), b'{"a": 1}', b"\x08\x07\x12\x07pytorch"])
+@pytest.mark.parametrize("begin", [b"", b"\0" * (HEAD_BYTES - 1), b'{"a": 1}', b"\x08\x07\x12\x07pytorch"])
 def test_what_may_be_itself_is_not_mistaken(begin: bytes) -> None:
     assert mistaken(begin) is None
 
