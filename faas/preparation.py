@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from blake3 import blake3
@@ -238,7 +238,7 @@ class Preparations:
     @staticmethod
     def _load(path: Path) -> Preparation | None:
         try:
-            made: Any = msgspec.json.decode(path.read_bytes(), type=Preparation)
+            made = msgspec.json.decode(path.read_bytes(), type=Preparation)
         except (OSError, msgspec.MsgspecError):
             return None
         return made if made.format == FORMAT else None

@@ -10,7 +10,7 @@ POST /v2/repository/models/NAME/load|unload
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -24,6 +24,8 @@ from faas.platform.control import json_answer
 from faas.platform.hosted import Hosted
 from faas.platform.versioning import Versioning, is_versioned
 from faas.spec.versions import Transition, VersionMode, VersionPolicy
+
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class _Label(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,7 +95,7 @@ async def _rows(versioning: Versioning, hosted: Hosted) -> list[dict[str, str]]:
     return rows
 
 
-async def _read(request: Request, kind: Any) -> Any:
+async def _read(request: Request, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
     except msgspec.MsgspecError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -42,6 +42,9 @@ _MAX_BODY_BYTES: Final = 1 << 16
 _STATUS: Final = re.compile(r"/v1/models/([^/:]+)(?:/(versions|labels)/([^/:]+))?", re.IGNORECASE)
 _MODEL: Final = re.compile(r"/v2/repository/models/([^/]+)(?:/(load|unload))?")
 _INDEX: Final = "/v2/repository/index"
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class _Ready(msgspec.Struct):
@@ -156,7 +159,8 @@ _STATUSES: Final[tuple[tuple[type[FaasError], int], ...]] = (
 )
 
 
-async def _read(body: Body, kind: Any) -> Any:
+async def _read(body: Body, kind: type[_T]) -> _T:
     """Return a body as what a route takes; none is as good as an empty object. Raises MalformedBody, SchemaMismatch."""
     content = await body.read()
-    return codec.decode(content or b"{}", codec.decoder(kind))
+    found: _T = codec.decode(content or b"{}", codec.decoder(kind))
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,7 +98,7 @@ class _Meter:
         self.readings: dict[str, Reading] = {}
         self.ended = Reading()
         self.due_at = 0.0
-        self.seen: Any = None
+        self.seen: object = None
         self.task: asyncio.Task[None] | None = None
 
 
@@ -106,14 +106,18 @@ class Meters:
     """The last readings by function."""
 
     def __init__(
-        self, *, read: Callable[[str], Any] = read_metrics, clock: Clock = monotonic, changed: Callable[[], object]
+        self,
+        *,
+        read: Callable[[str], Awaitable[str]] = read_metrics,
+        clock: Clock = monotonic,
+        changed: Callable[[], object],
     ) -> None:
         self._read = read
         self._clock = clock
         self._changed = changed
         self._meters: OrderedDict[str, _Meter] = OrderedDict()
 
-    def look(self, name: str, addresses: Mapping[str, str], seen: Any) -> float | None:
+    def look(self, name: str, addresses: Mapping[str, str], seen: object) -> float | None:
         """Read a function's instances (id to address) if that is due, in the background; `changed` tells of the end.
 
         There is nothing to read again while `seen`, what is known of the function's calls, is the same as before.
