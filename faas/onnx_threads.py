@@ -1,8 +1,8 @@
 """The threads of onnxruntime sessions that `setup()` opens.
 
-Onnxruntime asks neither OMP_NUM_THREADS nor the control group: a session that was not told takes a thread for each core
-of the machine, in each instance. Here it takes what the instance was given, unless it was told. Sessions of a snapshot
-have theirs from `snapshot`.
+Onnxruntime reads neither OMP_NUM_THREADS nor the control group: a session whose options do not say takes a thread for
+each core of the machine, in each instance. Here it takes as many as the instance was given. Sessions of a snapshot have
+theirs from `snapshot`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MODULE: Final = "onnxruntime.capi.onnxruntime_inference_collection"
 
 
 def limit(num_threads: int) -> None:
-    """Have sessions that are opened from here on, and were not told, take `num_threads`. Imports nothing."""
+    """Have sessions that are opened from here on take `num_threads`, unless their options say. Imports nothing."""
     module = sys.modules.get(_MODULE)
     if module is not None:
         _limit(module.InferenceSession, num_threads)
@@ -33,8 +33,8 @@ def _limit(kind: Any, num_threads: int) -> None:
     def opened(self: Any, path_or_bytes: Any, sess_options: Any = None, *args: Any, **options: Any) -> None:
         from onnxruntime import SessionOptions  # it is there by now
 
-        told = SessionOptions() if sess_options is None else sess_options
-        told.intra_op_num_threads = told.intra_op_num_threads or num_threads
-        opened.__wrapped__(self, path_or_bytes, told, *args, **options)
+        given = SessionOptions() if sess_options is None else sess_options
+        given.intra_op_num_threads = given.intra_op_num_threads or num_threads
+        opened.__wrapped__(self, path_or_bytes, given, *args, **options)
 
     kind.__init__ = opened

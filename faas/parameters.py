@@ -54,13 +54,13 @@ class Reading:
     example: Any
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """The names of the parameters that are told of padding."""
+    def pad_names(self) -> tuple[str, ...]:
+        """The names of the parameters that receive the mask and the lengths of padding."""
         return self.pad.names if self.pad is not None else ()
 
     @property
     def pad_mask(self) -> str | None:
-        """The one of them that is told which elements are an item's own."""
+        """The one of them that receives which elements are an item's own."""
         return self.pad.mask if self.pad is not None else None
 
 

@@ -272,7 +272,7 @@ def _keeper(supply: Supply, shared: Shared, on_step: Callable[[Entry], None]) ->
     from faas.engine.versions.keeper import Keeper  # nothing to a function without versions
     from faas.spec import Versions
 
-    return Keeper(shared.function.spec.versions or Versions(), supply, shared, told=on_step)
+    return Keeper(shared.function.spec.versions or Versions(), supply, shared, on_step=on_step)
 
 
 def _metrics(function: Function, version: str, clock: Clock) -> Metrics:

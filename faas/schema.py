@@ -27,7 +27,7 @@ class Signature:
     """The schema of one endpoint.
 
     `context` is the name of the parameter that receives the call's `Context` (a list of them in a batched function).
-    `told` are the parameters that are told of padding, with the library of their arrays, None for lists.
+    `pad_parameters` receive the mask and the lengths of padding: the library of their arrays, None for lists.
     `returns` is the type of one caller's answer, or of one event where the handler streams.
     """
 
@@ -36,7 +36,7 @@ class Signature:
     kind: Kind
     batched: bool
     context: str | None = None
-    told: Mapping[str, str | None] = field(default_factory=dict)
+    pad_parameters: Mapping[str, str | None] = field(default_factory=dict)
     _body: Any = field(default=None, repr=False, compare=False)
     _bare: Any = field(default=None, repr=False, compare=False)
     _check: strict.Check | None = field(default=None, repr=False, compare=False)
@@ -170,9 +170,9 @@ class Signature:
         return {p.name: p.library for p in self.parameters if p.library is not None}
 
     def padded(self) -> dict[str, str | None]:
-        """Return the library, None for lists, of each parameter that may be padded or is told of it."""
+        """Return the library, None for lists, of each parameter that may be padded, or receives a mask or lengths."""
         found = {p.name: p.library for p in self.parameters if p.library is not None or hints.is_numbers(p.type)}
-        return {**found, **self.told}
+        return {**found, **self.pad_parameters}
 
     def schemas(
         self, ref_template: str = "#/components/schemas/{name}"
@@ -211,15 +211,17 @@ def _read(fn: Callable[..., Any], reading: Reading, scope: Mapping[str, Any]) ->
     batched = reading.batched
     context: str | None = None
     parameters: list[Parameter] = []
-    told: dict[str, str | None] = {}
+    pad_parameters: dict[str, str | None] = {}
     for parameter in inspect.signature(fn).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise SettingError(
                 f"{hints.title(fn)}: parameter {parameter} cannot be a field of a body; name each one plainly"
             )
         hint = found.get(parameter.name, Any)
-        if parameter.name in reading.told:
-            told[parameter.name] = _told(fn, parameter.name, hint, is_mask=parameter.name == reading.pad_mask)
+        if parameter.name in reading.pad_names:
+            pad_parameters[parameter.name] = _pad_library(
+                fn, parameter.name, hint, is_mask=parameter.name == reading.pad_mask
+            )
             continue
         if hint is Context or (get_origin(hint) is list and get_args(hint) == (Context,)):
             if batched != (hint is not Context):
@@ -234,7 +236,7 @@ def _read(fn: Callable[..., Any], reading: Reading, scope: Mapping[str, Any]) ->
     kind = hints.kind_of(fn, found.get("return"))
     returns = _returns(fn, found.get("return", Any), kind, reading)
     decoders = BodyDecoders.of(parameters, hints.title(fn))
-    signature = Signature(tuple(parameters), returns, kind, batched, context, told, *decoders)
+    signature = Signature(tuple(parameters), returns, kind, batched, context, pad_parameters, *decoders)
     if reading.pad is not None:
         _check_padding(signature, reading.pad, hints.title(fn))
     return signature
@@ -251,8 +253,8 @@ def _returns(fn: Callable[..., Any], hint: Any, kind: Kind, reading: Reading) ->
     return hints.return_type(hint, kind, reading.batched, rows=reading.rows)
 
 
-def _told(fn: Callable[..., Any], name: str, hint: Any, *, is_mask: bool) -> str | None:
-    """Return the library of what a parameter is told of padding in; None: lists."""
+def _pad_library(fn: Callable[..., Any], name: str, hint: Any, *, is_mask: bool) -> str | None:
+    """Return the library of the arrays in which a parameter receives a mask or lengths; None: lists."""
     item, library = hints.item_type(hint)
     if library is None and item is not Any and not (hints.is_numbers(item) if is_mask else item is int):
         given = hints.type_title(hint)
@@ -265,15 +267,15 @@ def _told(fn: Callable[..., Any], name: str, hint: Any, *, is_mask: bool) -> str
 
 
 def _check_padding(signature: Signature, pad: Pad, title: str) -> None:
-    known = [p.name for p in signature.parameters] + list(signature.told)
+    known = [p.name for p in signature.parameters] + list(signature.pad_parameters)
     for field_name in ("mask", "lengths"):
         name = getattr(pad, field_name)
-        if name is not None and name not in signature.told:
+        if name is not None and name not in signature.pad_parameters:
             raise SettingError(
                 f"{title}: Pad({field_name}={name!r}) names no parameter of it{names.suggestion(name, known)}; "
                 f"it has: {', '.join(known)}"
             )
-    if pad.collate is None and not signature.padded().keys() - signature.told.keys():
+    if pad.collate is None and not signature.padded().keys() - signature.pad_parameters.keys():
         raise SettingError(
             f"{title}: with pad= a parameter must be an array, or a list of lists of numbers (list[list[int]]); "
             f"it has: {', '.join(known)}"

@@ -62,7 +62,8 @@ def make(
     """
     into = into.absolute()
     _refuse_other(into)
-    with verifying.Elsewhere() if verify else nullcontext() as elsewhere:  # it starts while the target is imported
+    # The interpreter starts while the target is imported.
+    with verifying.CleanInterpreter() if verify else nullcontext() as interpreter:
         function, folder = _found(target)
         into.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=into.parent))
@@ -73,8 +74,8 @@ def make(
             if preparation is not None:
                 making.prepared(preparation, with_snapshot)
             bundle = making.write()
-            if elsewhere is not None:
-                bundle = making.verified(bundle, elsewhere)
+            if interpreter is not None:
+                bundle = making.verified(bundle, interpreter)
             if into.exists():
                 shutil.rmtree(into)
             staging.rename(into)
@@ -251,12 +252,12 @@ class _Making:
             notes=tuple(included.notes(self.reached.local.values(), self.folder, self.files)),
         )
 
-    def verified(self, bundle: Bundle, elsewhere: verifying.Elsewhere) -> Bundle:
+    def verified(self, bundle: Bundle, interpreter: verifying.CleanInterpreter) -> Bundle:
         """Return the bundle, once it was loaded in a clean interpreter.
 
         A local module that it lacks there, imported by a made-up name, is added. Raises Unbundleable.
         """
-        failure = elsewhere.load(self.staging)
+        failure = interpreter.load(self.staging)
         while failure is not None:
             before = len(self.reached.local)
             if failure.missing is not None:
@@ -265,7 +266,7 @@ class _Making:
                 what = f"{self.function.name} cannot be loaded elsewhere: {failure.message}"
                 raise Unbundleable(what, failure.remedy)
             bundle = self.write()
-            with verifying.Elsewhere() as another:
+            with verifying.CleanInterpreter() as another:
                 failure = another.load(self.staging)
         return bundle
 

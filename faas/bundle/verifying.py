@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
     globals: dict[str, dict[str, str]] = {}
 
 
-class Elsewhere:
+class CleanInterpreter:
     """A clean interpreter that waits for its one task. A context: with it the interpreter ends."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
     if not loaded:
         return {}
     here = os.getcwd()  # what "" in the path means to this process: the other one is in another folder
-    with Elsewhere() as interpreter:
+    with CleanInterpreter() as interpreter:
         answer = interpreter.ask(Task(names=tuple(loaded), search=tuple(place or here for place in sys.path)))
     if answer.failure is not None:
         what = f"the modules cannot be imported again: {answer.failure.message}"

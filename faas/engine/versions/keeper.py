@@ -39,11 +39,11 @@ logger = logging.getLogger(__name__)
 class Keeper:
     """The versions of one function in one instance. Belongs to the event loop's thread, and can be made before.
 
-    `engines` answer calls, by path. `told` is called with each version that takes a step.
+    `engines` answer calls, by path. `on_step` is called with each version that takes a step.
     """
 
     def __init__(
-        self, spec: Versions, supply: Supply, shared: Shared, *, told: Callable[[Entry], None] = lambda _: None
+        self, spec: Versions, supply: Supply, shared: Shared, *, on_step: Callable[[Entry], None] = lambda _: None
     ) -> None:
         self.name = shared.function.name
         self.lanes = Lanes(self.name, self.why_none)
@@ -56,7 +56,7 @@ class Keeper:
         self._spec = spec
         self._source = supply.source
         self._clock = shared.clock
-        self._told = told
+        self._on_step = on_step
         self._bringer = Bringer(supply, shared, Room(spec.capacity_bytes))
         self._lifecycle = Lifecycle(Retries(spec.load_retries, spec.retry_s), changed=self._took_step)
         self._plan = plan.make(spec, Wishes())
@@ -275,7 +275,7 @@ class Keeper:
         await self._agenda.until(lambda: self._lifecycle.is_settled)
 
     def _took_step(self, entry: Entry) -> None:
-        self._told(entry)
+        self._on_step(entry)
         self._agenda.note()
 
     def _warn(self, warnings: tuple[str, ...]) -> None:

@@ -112,7 +112,7 @@ class View:
         self._is_missing = False
         seen = (row["requests"], row["in_flight"])
         self.look_after_s = self._meters.look(name, self._source.addresses(name), seen)
-        meters = self._meters.told(name)
+        meters = self._meters.summary(name)
         starts = self._history.starts(name)
         known = {"row": _ageless(row), "starts": starts, "meters": meters}
         since_s = self._sent_until_s

@@ -139,7 +139,7 @@ class Meters:
         meter.task = asyncio.ensure_future(self._refresh(meter, dict(addresses)))
         return None
 
-    def told(self, name: str) -> dict[str, Any]:
+    def summary(self, name: str) -> dict[str, Any]:
         """Return the sum of what a function's instances count, and the gauges of each."""
         meter = self._meter(name)
         gauges = {instance: reading.gauges for instance, reading in meter.readings.items()}

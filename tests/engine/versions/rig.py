@@ -140,7 +140,7 @@ class Kept:
         self.told: list[tuple[int, str]] = []
         self.watch: Callable[[Entry], None] = lambda _: None
         self._moved = asyncio.Event()
-        self.keeper = Keeper(spec, self.bench, Shared(function, self.thread, monotonic), told=self._told)
+        self.keeper = Keeper(spec, self.bench, Shared(function, self.thread, monotonic), on_step=self._told)
         self.engine = self.keeper.engines["/"]
 
     def call(self, asked: Asked | None = None) -> VersionedCall:

@@ -60,7 +60,7 @@ class Instances:
 
 
 def batches(meters):
-    return sum(meters.told("f")["histograms"].get("batch_size", {}).values())
+    return sum(meters.summary("f")["histograms"].get("batch_size", {}).values())
 
 
 async def test_instances_are_read_when_due_and_only_after_something_happened():
@@ -84,7 +84,7 @@ async def test_counts_of_instances_that_are_gone_stay():
     at.now += EVERY_S
     await at.look({"k": "4"}, seen=2)
     assert batches(at.meters) == 9
-    assert set(at.meters.told("f")["instances"]) == {"k"}
+    assert set(at.meters.summary("f")["instances"]) == {"k"}
     await at.look({}, seen=3)
     assert batches(at.meters) == 9
 
