@@ -13,6 +13,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.httpsession import get_cert_path
 
+from snapshot.errors import BadAddressError
 from snapshot.s3_address import check_endpoint, is_aws
 
 NUM_STREAMS = 4
@@ -81,7 +82,9 @@ def connect(bucket: str, options: S3Options, region: str | None = None) -> Conne
     core = botocore.session.Session(session_vars=_VARIABLES)
     core.register_component("data_loader", _models())
     session = boto3.session.Session(botocore_session=core)
-    asked = core.get_config_variable("s3_addressing_style")
+    asked = core.get_config_variable("s3_addressing_style") or "auto"
+    if asked not in ("auto", "path", "virtual"):
+        raise BadAddressError(f"buckets cannot be addressed by {asked!r}: AWS_S3_ADDRESSING_STYLE is path or virtual")
     signature = UNSIGNED if core.get_config_variable("no_sign_request") else "s3v4"
     if options.endpoint_url is not None and asked != "path":
         check_endpoint(options.endpoint_url, bucket)

@@ -292,6 +292,12 @@ def test_s3_06_buckets_are_addressed_as_is_asked_for(
     assert S3Client("bucket", S3Options(endpoint_url=endpoint)).signed("k").startswith(address)
 
 
+def test_s3_06_a_style_that_there_is_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_S3_ADDRESSING_STYLE", "vhost")
+    with pytest.raises(BadAddressError, match="'vhost': AWS_S3_ADDRESSING_STYLE is path or virtual"):
+        S3Client("bucket").signed("k")
+
+
 def test_what_anybody_may_read_is_read_without_credentials(faulty: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
