@@ -4,13 +4,14 @@ A model that was exported with a batch of fixed size answers batches of every ot
 size is 1, else padded with copies of the last row, and cut.
 """
 
+import contextlib
 import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapshot.errors import InputMismatch
+from snapshot.errors import InputMismatch, SizeMismatchError
 from snapshot.export.inputs import Input, fit
 from snapshot.mapping import map_private, opened
 from snapshot.onnx_model import inputs_of_any_rank
@@ -137,8 +138,10 @@ def _of_any_rank(session: "onnxruntime.InferenceSession") -> frozenset[str]:
         return frozenset()
     if session._model_bytes is not None:
         return inputs_of_any_rank(memoryview(session._model_bytes))
-    with opened(Path(session._model_path)) as descriptor:
-        return inputs_of_any_rank(map_private(descriptor, os.fstat(descriptor).st_size, Path(session._model_path)))
+    path = Path(session._model_path)
+    with contextlib.suppress(SizeMismatchError), opened(path) as descriptor:  # it may be gone by now
+        return inputs_of_any_rank(map_private(descriptor, os.fstat(descriptor).st_size, path))
+    return frozenset()
 
 
 def _fixed_batch(session: "onnxruntime.InferenceSession") -> int | None:

@@ -146,6 +146,9 @@ def test_an_input_of_any_rank_is_so_in_a_file_and_after_a_thaw_too(tmp_path: Pat
     (tmp_path / "model.onnx").write_bytes(graph.session._model_bytes)
     snapshot.freeze(OnnxGraph(onnxruntime.InferenceSession(tmp_path / "model.onnx")), tmp_path / "s")
     assert snapshot.thaw(tmp_path / "s").state.run({"x": [[1.0]]})["y"].tolist() == [[1.0]]
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (tmp_path / "model.onnx").unlink()
+    assert OnnxGraph(session).run({"x": 1.0})["y"].tolist() == 1.0
 
 
 def unchecked(graph: onnx.GraphProto) -> OnnxGraph:
