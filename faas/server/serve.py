@@ -116,6 +116,8 @@ class Server:
 
     async def _end(self, grace_s: float, lame_duck_s: float) -> None:
         clock, listener = self.runtime.clock, self._listener
+        if self.runtime.metrics.num_inflight or self.runtime.thread.is_busy:
+            logger.info("what is in flight is finished first, within %g s; told again, it ends at once", grace_s)
         self.runtime.leave_rotation()
         listener.close_after_answers()
         await asyncio.sleep(lame_duck_s)

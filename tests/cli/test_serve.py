@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,24 @@ def test_a_function_that_cannot_start_is_an_error_with_the_reason() -> None:
     with running("serve", "bad.py", "--port", "0") as served:
         served.wait_for(r"error: bad did not start: RuntimeError: no weights \(bad\.py:4\)$")
         assert served.process.wait(60) == 1
+
+
+def test_who_stops_it_is_told_what_it_waits_for() -> None:
+    Path("blocked.py").write_text(
+        "import sys, threading\n"
+        "from faas import inference_function\n"
+        "@inference_function\n"
+        "def blocked(n: int) -> int:\n"
+        "    print('computing', file=sys.stderr, flush=True)\n"
+        "    threading.Event().wait(60)\n"
+    )
+    with running("serve", "blocked.py", "--port", "0") as served, ThreadPoolExecutor() as callers:
+        calling = callers.submit(post, served.wait_for(AT)[1], 1)
+        served.wait_for("computing")
+        served.process.send_signal(signal.SIGINT)
+        served.wait_for("what is in flight is finished first, within 30 s; told again, it ends at once")
+        assert served.end(signal.SIGINT) == 128 + signal.SIGINT
+        assert isinstance(calling.exception(), httpx.TransportError)
 
 
 def test_a_taken_port_is_an_error_that_names_the_process(faas: Faas) -> None:
