@@ -11,6 +11,7 @@ import io
 import marshal
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
@@ -88,6 +89,10 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return self._module(one)
         if type(one) in reducers.REDUCERS:
             return reducers.REDUCERS[type(one)](self, one)
+        if isinstance(one, threading.local):
+            return type(one), ()
+        if type(one) not in self.dispatch_table and reducers.is_delegating(one):
+            return reducers.delegating(one)
         return super().reducer_override(one)
 
     def goes_by_name(self, one: Any) -> bool:
@@ -166,7 +171,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         """Settle where the source of a module that was loaded from a file lies in the bundle."""
         loaded = sys.modules.get(module)
         if getattr(loaded, "__file__", None) == filename:
-            inner = "/__init__.py" if hasattr(loaded, "__path__") else ".py"
+            inner = "/__init__.py" if "__path__" in vars(sys.modules[module]) else ".py"
             self._files.setdefault(filename, f"{module.replace('.', '/')}{inner}")
 
     def _file(self, filename: str) -> str:

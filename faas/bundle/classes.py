@@ -19,6 +19,8 @@ from faas.bundle import rebuilt
 
 _OF_EACH_CLASS: Final = ("__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "_abc_impl")
 _OF_EACH_MEMBER: Final = ("_value_", "_name_", "__objclass__", "_sort_order_")
+_PYDANTIC: Final = "pydantic_core._pydantic_core"
+"""Where validators are made of schemas, which have to be whole by then, and may refer to each other."""
 _CACHE_OF_MSGSPEC: Final = "__msgspec_cache__"
 _STRUCT_META: Final = type(msgspec.Struct)
 _STRUCT_OPTIONS: Final = (
@@ -54,7 +56,10 @@ def reduce(kind: Any, module: str, globals_: dict[str, Any]) -> tuple[Any, ...]:
     else:
         attributes |= _overrides(kind)
     attributes.pop(_CACHE_OF_MSGSPEC, None)
-    state = (attributes, slots, {"name": kind.__qualname__, "module": module, "globals": globals_, "members": members})
+    compiled = {name: value.__reduce__() for name, value in attributes.items() if type(value).__module__ == _PYDANTIC}
+    attributes = {name: value for name, value in attributes.items() if name not in compiled}
+    named = {"name": kind.__qualname__, "module": module, "globals": globals_, "members": members, "compiled": compiled}
+    state = (attributes, slots, named)
     return rebuilt.class_, (maker, _with_slots(kind, untracked(kind, args))), state, None, None, rebuilt.set_class
 
 
@@ -65,7 +70,10 @@ def _held(member: enum.Enum) -> dict[str, Any]:
 
 def _with_all_names(kind: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Have an enumeration made with the further names of its members, too."""
-    named = {name: member._value_ for name, member in kind.__members__.items()}
+    named = {
+        name: enum.member(value) if hasattr(value, "__get__") else value  # else a function would be a method
+        for name, value in ((name, member._value_) for name, member in kind.__members__.items())
+    }
     return tuple(named if isinstance(arg, dict) else arg for arg in args)
 
 

@@ -45,8 +45,6 @@ def submodules(code: CodeType, values: Iterable[Any]) -> list[str]:
     names = imports.used(code)
     if not names.isdisjoint(_BY_TEXT):
         names.update(*(text.split(".") for text in imports.texts(code)))
-    packages = [
-        f"{value.__name__}." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
-    ]
+    packages = [f"{value.__name__}." for value in values if isinstance(value, ModuleType) and "__path__" in vars(value)]
     loaded = sorted(name for name in sys.modules if packages and name.startswith(tuple(packages)))
     return [name for name in loaded if names.issuperset(name.split(".")[1:])]

@@ -121,7 +121,7 @@ class Walk:
         """Return where a module comes from, and whether it is a package; nowhere where it has no file."""
         loaded = sys.modules.get(name)
         if isinstance(loaded, ModuleType) and isinstance(getattr(loaded, "__file__", None), str):
-            return Path(str(loaded.__file__)).absolute(), hasattr(loaded, "__path__")
+            return Path(str(loaded.__file__)).absolute(), "__path__" in vars(loaded)
         spec = self._spec(name)
         if spec is None:
             return None, False

@@ -38,6 +38,7 @@ class Rebuilding:
     def __init__(self, code: Path, made: Mapping[str, str]) -> None:
         self._code = code
         self._made = made
+        self._compiled: list[tuple[type, str, Callable[..., Any], tuple[Any, ...]]] = []
         self._functions: list[tuple[Function, Any, dict[str, Any]]] = []
 
     def module_name(self, name: str) -> str:
@@ -77,8 +78,14 @@ class Rebuilding:
         """Complete a function when all that it is made of is."""
         self._functions.append((function, user, settings))
 
+    def compile_later(self, kind: type, compiled: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:
+        """Give a class attributes that are made of what has to be complete."""
+        self._compiled.extend((kind, name, maker, args) for name, (maker, args) in compiled.items())
+
     def finish(self) -> None:
         """Complete what was left. Raises SettingError."""
+        for kind, name, maker, args in self._compiled:
+            type.__setattr__(kind, name, maker(*args))
         for function, user, settings in self._functions:
             vars(function).update(vars(make(user, settings)))
 
@@ -156,6 +163,7 @@ def set_class(made: type, state: tuple[dict[str, Any], dict[str, Any], dict[str,
     cloudpickle._class_setstate(made, (attributes, slots))
     made.__module__, made.__qualname__ = _module_here(made.__module__), named["name"]
     set_globals(made, (named["module"], named["globals"]))
+    _current.get().compile_later(made, named["compiled"])
     for name, held in named["members"].items():
         vars(made.__members__[name]).update(held)  # type: ignore[attr-defined]  # an enumeration
     asked = next((kind for kind in made.__mro__[1:] if _HOOK in vars(kind)), object)
@@ -222,14 +230,18 @@ def cached_property(getter: Any, name: str | None, doc: str | None) -> Any:
     return made
 
 
+def set_attributes(made: object, state: Any) -> None:
+    """Give an object its attributes without asking its class, whose `__getattr__` may need them."""
+    plain, slots = state if isinstance(state, tuple) else (state, None)
+    if plain:
+        vars(made).update(plain)
+    for name, value in (slots or {}).items():
+        object.__setattr__(made, name, value)
+
+
 def lru_cache(wrapped: Any, parameters: dict[str, Any]) -> Any:
     """Return a function that remembers its answers, with none remembered yet."""
     return functools.lru_cache(**parameters)(wrapped)
-
-
-def held(module: str, name: str) -> Any:
-    """Return what a module holds."""
-    return getattr(importlib.import_module(module), name)
 
 
 def exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:

@@ -10,11 +10,14 @@ import contextvars
 import dataclasses
 import functools
 import io
+import pickle
+import struct
+import sys
 import threading
 import typing
 import weakref
 from collections.abc import Callable, Mapping
-from types import CellType, CodeType, FunctionType, MappingProxyType
+from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -117,15 +120,31 @@ def _refuse_file(pickler: ByValue, one: Any) -> Any:
     raise TypeError(f"is an open file ({getattr(one, 'name', '')})")
 
 
+def is_delegating(one: object) -> bool:
+    """Tell whether pickle would ask an object that is still empty for attributes that its class makes up."""
+    if isinstance(one, type | ModuleType) or not hasattr(type(one), "__getattr__"):
+        return False
+    own = {name for base in type(one).__mro__[:-1] for name in vars(base)}
+    return "__getattr__" in own and own.isdisjoint(("__setstate__", "__reduce__", "__reduce_ex__"))
+
+
+def delegating(one: object) -> tuple[Any, ...]:
+    """Return what pickle makes an object from that `is_delegating`."""
+    reduced: Any = one.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    whole: tuple[Any, ...] = (*reduced, None, None, None)[:5]
+    return whole if whole[2] is None else (*whole, rebuilt.set_attributes)
+
+
 REDUCERS: Final[Mapping[type, Callable[[ByValue, Any], Any]]] = {
     CellType: _cell,
     CodeType: lambda pickler, one: (rebuilt.code, (pickler.marshalled(one),)),
     MappingProxyType: lambda pickler, one: (MappingProxyType, (dict(one),)),
     Set: _set,
-    Reference: lambda pickler, one: (rebuilt.held, (one.module, one.name)),
+    Reference: lambda pickler, one: (getattr, (sys.modules[one.module], one.name)),
     contextvars.ContextVar: _context_variable,
     msgspec.Meta: _constraints,
     functools.cached_property: lambda pickler, one: (rebuilt.cached_property, (one.func, one.attrname, one.__doc__)),
+    struct.Struct: lambda pickler, one: (struct.Struct, (one.format,)),
     threading.local: lambda pickler, one: (threading.local, ()),
     type(functools.lru_cache(lambda: None)): _lru_cache,
     type(msgspec.field()): lambda pickler, one: (

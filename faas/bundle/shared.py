@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from faas import modules
@@ -21,7 +21,8 @@ BY_VALUE: Final = (MAIN, "__mp_main__")
 """The modules whose code travels by value though they have a file: it is not to be run again."""
 _CONTAINERS: Final = (dict, list, set)
 _STREAMS: Final = ("stdin", "stdout", "stderr")
-_NEVER: Final = (str, bytes, int, float, bool, complex, tuple, frozenset, type(None), FunctionType, ModuleType)
+_BY_NAME: Final = (type(None), FunctionType, BuiltinFunctionType, ModuleType)
+_NEVER: Final = (str, bytes, int, float, bool, complex, tuple, frozenset, *_BY_NAME)
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,10 +69,11 @@ SHAPES = {
         "    def __new__(cls, value, text):\n        made = str.__new__(cls, value)\n"
         "        made._value_, made.text = value, text\n        return made\n"
         "class Perm(enum.Flag):\n    NONE = 0\n    R = enum.auto()\n    W = enum.auto()\n    RW = R | W\n"
+        "class Step(enum.Enum):\n    @enum.member\n    def go(): return 5\n"
         "@inference_function\ndef f(code: Code) -> dict:\n"
         "    return {'density': Planet.EARTH.density, 'red': Planet.RED is Planet.MARS is Planet['RED'],"
         " 'named': list(Planet.__members__), 'text': code.text, 'is': code == 'ok', 'rw': Perm['RW'] == Perm.R | Perm.W,"
-        " 'none': Perm['NONE'] is Perm(0), 'all': [p.name for p in Perm]}\n",
+        " 'none': Perm['NONE'] is Perm(0), 'all': [p.name for p in Perm], 'go': Step.go.value()}\n",
         [
             (
                 {"code": "ok"},
@@ -85,6 +86,7 @@ SHAPES = {
                     "rw": True,
                     "none": True,
                     "all": ["R", "W"],
+                    "go": 5,
                 },
             )
         ],
@@ -304,6 +306,32 @@ SHAPES = {
         "class Req(TypedDict, total=False):\n    u: Uid\n    inner: list[Inner]\n"
         "@inference_function\ndef f(req: Optional[Req]) -> list: return [req.get('u', '-'), [i['n'] for i in req.get('inner', [])]]\n",
         [({"u": "a", "inner": [{"n": 2}]}, ["a", [2]]), ({}, ["-", []])],
+    ),
+    "pydantic_models_of_each_other": Shape(
+        "import pydantic\nfrom typing import Optional\n"
+        "class Node(pydantic.BaseModel):\n    v: int\n    next: Optional['Node'] = None\n"
+        "class Root(pydantic.RootModel[list[Node]]): ...\n"
+        "@pydantic.dataclasses.dataclass\nclass Pair:\n    a: int\n    b: str = 'b'\n"
+        "PAIRS = pydantic.TypeAdapter(list[Pair])\n"
+        "@pydantic.validate_call\ndef more(n: int) -> int: return n + 1\n"
+        "@inference_function\ndef f(nodes: Root) -> list:\n"
+        "    return [sum(n.v + (n.next.v if n.next else 0) for n in nodes.root), more('4'), Pair(a='5').a,"
+        " PAIRS.validate_python([{'a': 1}])[0].b]\n",
+        [([{"v": 1, "next": {"v": 2}}], [3, 5, 5, "b"])],
+    ),
+    "delegating": Shape(
+        "import struct, threading\n"
+        "class Proxy:\n    def __init__(self, inner): self._inner = inner\n"
+        "    def __getattr__(self, name): return getattr(self._inner, name)\n"
+        "class Slotted:\n    __slots__ = ('inner',)\n    def __init__(self, inner): self.inner = inner\n"
+        "    def __getattr__(self, name): return getattr(self.inner, name)\n"
+        "class Asked(dict):\n    def __getattr__(self, name): return self[name]\n"
+        "class Stats(threading.local):\n    def __init__(self): self.n = 0\n"
+        "PROXY, SLOTTED, ASKED, STATS, PAIR = Proxy('ab'), Slotted('ab'), Asked(k=3), Stats(), struct.Struct('<hh')\n"
+        "ASKED.more = 4\n"
+        "@inference_function\ndef f(x: int) -> list:\n"
+        "    return [PROXY.upper(), SLOTTED.upper(), ASKED.k, vars(ASKED), STATS.n, PAIR.size]\n",
+        [({"x": 1}, ["AB", "AB", 3, {"more": 4}, 0, 4])],
     ),
     "annotations_with_text": Shape(
         "import dataclasses\nfrom typing import Optional\n"

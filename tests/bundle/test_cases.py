@@ -216,6 +216,18 @@ def test_cp_01_modules_that_a_package_finds_in_its_folder_travel(project, tmp_pa
     assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [[["deep", "one"], ["deep", "one", "two"]]]}
 
 
+def test_cp_01_a_module_that_makes_up_its_attributes_is_not_asked(project, tmp_path):
+    (project / "lazy.py").write_text(
+        "def __getattr__(n):\n    if n == 'K': return 5\n    raise ModuleNotFoundError(n)\n"
+    )
+    (project / "app.py").write_text(
+        HEAD + "import lazy\n@inference_function\ndef f(x: int) -> int: return x + lazy.K\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", str(tmp_path / "b"), cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert answers(tmp_path, {"b": [{"x": 1}]}) == {"b": [6]}
+
+
 def test_cp_01_a_module_for_another_python_that_is_not_imported_travels_as_it_is(project, tmp_path):
     (project / "new.py").write_text("type Number = int\n")
     (project / "app.py").write_text(
