@@ -163,9 +163,8 @@ def test_an_error_of_the_users_code_gives_its_last_line_and_where_it_is() -> Non
 
 def test_an_error_of_a_setting_is_placed_at_the_decorator() -> None:
     write("wrong_setting.py", ONE.replace("@inference_function", "@inference_function(nmae='x')"))
-    with pytest.raises(
-        TargetError, match=r"imported: inference_function has .*'nmae' \(did you mean 'name'\?\).* \(wrong_setting\.py:4\)"
-    ):
+    wanted = r"imported: inference_function has .*'nmae' \(did you mean 'name'\?\).* \(wrong_setting\.py:4\)"
+    with pytest.raises(TargetError, match=wanted):
         targets.load("wrong_setting.py")
 
 
