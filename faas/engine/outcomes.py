@@ -90,6 +90,11 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
             f"{title} gave {_count(len(returned), 'value')} for {_count(num_items, 'item')}; "
             "give exactly one for each item, in the same order"
         )
+    if type(returned) is tuple and _are_columns(returned):
+        raise HandlerError(
+            f"{title} gave a tuple of {len(returned)} columns of unlike values for {_count(num_items, 'item')}; "
+            "give one value for each item: list(zip(*columns))"
+        )
     return list(returned)
 
 
@@ -110,7 +115,12 @@ def as_raised(error: BaseException) -> BaseException:
 
 
 def presentable(error: BaseException) -> BaseException:
-    """Return `error` as one that can be raised to whoever waits, without being taken for something of their own."""
+    """Return `error` as one that can be raised to whoever waits, without being taken for something of their own.
+
+    What a TaskGroup raised for one of its tasks alone is what that task did.
+    """
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
         return error
     what = "was cancelled from within" if isinstance(error, asyncio.CancelledError) else f"raised {named(error)}"
@@ -126,6 +136,31 @@ def shared(error: BaseException, num_items: int, title: str) -> BaseException:
     wrapped = HandlerError(f"{title} raised {type(error).__name__} for {num_items} items together: {said(error)}")
     wrapped.__cause__ = error
     return wrapped
+
+
+def _are_columns(values: Sequence[Any]) -> bool:
+    """Tell whether as many columns were returned as there happen to be items, and not the items' values.
+
+    That is clear where each is as long as there are items, and they are of unlike types.
+    """
+    if len(values) < 2 or any(not _is_long(value, len(values)) for value in values):
+        return False
+    types = {_column_type(value) for value in values}
+    return len(types) > 1 and "NoneType" not in types
+
+
+def _is_long(value: Any, num: int) -> bool:
+    if type(value) is list:
+        return len(value) == num
+    shape: Any = getattr(value, "shape", None)
+    return bool(shape and shape[0] == num and hasattr(value, "dtype"))
+
+
+def _column_type(value: Any) -> str:
+    """Return what the elements of a list, or of an array, are; None may stand for anything."""
+    if type(value) is list:
+        return "number" if isinstance(value[0], int | float) else type(value[0]).__name__
+    return f"{value.dtype} of {tuple(value.shape)}"
 
 
 def _count(number: int, noun: str) -> str:

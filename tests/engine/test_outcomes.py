@@ -24,6 +24,9 @@ from faas.engine.refusals import engine_failed
 from faas.errors import BadInput, HandlerError, SchemaMismatch
 from faas.messages import END, Call, Context
 
+from .conftest import Run
+from .rig import call, outcome, serving
+
 
 class Rows:
     """A sequence that says so only by its methods."""
@@ -205,3 +208,60 @@ def test_a_step_puts_values_and_ends_the_streams_that_ended() -> None:
     assert [call.ended_at for call in calls] == [0.0, 2.0, 2.0, 0.0]
     advance(Attempt([calls[0]], ["b"], 1.0, 3.0))
     assert (calls[0].backlog, calls[0].batch_size) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (np.arange(2), np.ones(2)),
+        (torch.ones(2, 3), torch.ones(2)),
+        (["a", "b"], [0.5, 0.6]),
+        (["a", "b"], np.ones(2)),
+    ],
+)
+def test_as_many_columns_as_there_are_items_are_not_taken_for_their_values(columns: Any) -> None:
+    with pytest.raises(HandlerError, match=r"f gave a tuple of 2 columns of unlike values for 2 items; .*zip"):
+        slots(columns, 2, "f")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        torch.ones(2, 2).unbind(0),
+        (np.ones(2), np.zeros(2)),
+        (np.ones(2), np.ones(3, int)),
+        ([1, 2], [0.5, 4]),
+        ([None, "a"], ["b", "c"]),
+        ("ab", "cd"),
+        (1, [2, 3]),
+        ([], []),
+        (np.float32(1), np.ones(2)),
+    ],
+)
+def test_a_tuple_of_values_is_as_good_as_a_list(returned: Any) -> None:
+    assert all(one is other for one, other in zip(slots(returned, 2, "f"), returned, strict=True))
+
+
+def test_the_only_error_of_a_task_group_is_what_is_told() -> None:
+    bad = BadInput("no")
+    assert presentable(ExceptionGroup("tasks", [ExceptionGroup("inner", [bad])])) is bad
+    two = ExceptionGroup("tasks", [bad, ValueError("x")])
+    assert presentable(two) is two
+    cancelled = presentable(BaseExceptionGroup("tasks", [asyncio.CancelledError()]))
+    assert "was cancelled from within" in str(cancelled)
+
+
+def test_a_handlers_task_group_fails_as_its_task_did(run: Run) -> None:
+    async def refuse() -> None:
+        raise BadInput("no")
+
+    async def handler(x: int) -> int:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(refuse())
+        return x
+
+    async def scenario() -> None:
+        async with serving(handler, "async") as engine:
+            assert isinstance(await outcome(engine, call(x=1)), BadInput)
+
+    run(scenario())
