@@ -22,7 +22,9 @@ def main(host: str, folder: Path) -> None:
 
     connection = Connection()
     base, runtime = inspect(f"{host}/{BASE}", connection=connection)
-    layers = runtime_image.layers_of_function(folder / "bundle", [REQUIREMENT], runtime, cache=folder / "cache")
+    cache = folder / "cache"
+    lock = runtime_image.lock([REQUIREMENT], runtime, cache=cache)
+    layers = runtime_image.layers_of_function(folder / "bundle", lock, runtime, cache=cache)
     pushed = append(base, f"{host}/{FUNCTION}", layers, connection=connection)
     _, image = inspect(pushed.image, connection=connection)
     found = {

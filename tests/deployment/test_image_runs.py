@@ -89,7 +89,7 @@ def test_a_functions_image_runs_answers_and_stops(tmp_path: Path) -> None:
             connection=CONNECTION,
         )
         runtime = inspect(base.image, connection=CONNECTION)[1]
-        made = runtime_image.layers_of_function(tmp_path / "bundle", [], runtime, cache=tmp_path / "cache")
+        made = runtime_image.layers_of_function(tmp_path / "bundle", wheels.Lock(()), runtime, cache=tmp_path / "cache")
         pushed = append(base.image, f"{registry.host}/double:1", made, connection=CONNECTION)
         image = containers.unpack(pushed.image, tmp_path / "root", CONNECTION)
     port = free_port()
