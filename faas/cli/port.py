@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import click
 
+from faas.cli.entry import BACKLOG
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
-
-BACKLOG: Final = 2048
 
 _LISTENING: Final = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h in Linux)
 

@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from faas import settings
+from faas.cli import entry
 from faas.cli import log_format as logs
 from faas.cli import port as ports
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
@@ -91,6 +92,9 @@ def _bundle(target: str | None, bundle: str | None, reload: bool) -> str | None:
 
 def _listen_as_a_container(ctx: click.Context, host: str, port: int) -> socket.socket:
     """Return the socket: on all addresses and the environment's PORT, where neither was said."""
+    opened = entry.take_port()
+    if opened is not None:
+        return opened
     if ctx.get_parameter_source("host") is ParameterSource.DEFAULT:
         host = "0.0.0.0"
     if ctx.get_parameter_source("port") is ParameterSource.DEFAULT:

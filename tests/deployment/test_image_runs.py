@@ -50,7 +50,7 @@ def packages(folder: Path) -> list[File]:
                 (site / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, site / file)
     (site / "bin").mkdir()
-    (site / "bin" / "faas").write_text("#!/usr/bin/env python3\nfrom faas.cli.main import main\nmain()\n")
+    (site / "bin" / "faas").write_text("#!/usr/bin/env python3\nfrom faas.cli.entry import main\nmain()\n")
     (site / "bin" / "faas").chmod(0o755)
     wheels.compile_all(site, PACKAGES)
     binaries = [Path("/usr/bin/env"), *site.rglob("*.so")]
