@@ -154,7 +154,7 @@ def test_variants_have_one_signature(annotations: Any):
 
 
 def test_a_default_of_a_parameter_is_part_of_the_signature():
-    refused("large and small answer one call", another(__defaults__=(["a"],)), batching=PROMISED, selection=SLACK)
+    refused("large and small answer one call", another(__defaults__=("a",)), batching=PROMISED, selection=SLACK)
 
 
 def test_arrays_of_one_form_are_one_signature():
