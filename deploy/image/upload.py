@@ -20,7 +20,7 @@ from deploy.image.transport import NUM_ATTEMPTS, Call, retry_after_s
 
 PART_BYTES = 16 << 20
 
-_LEAST_PART_BYTES = 1 << 20
+_MIN_PART_BYTES = 1 << 20
 _PIECE_BYTES = 256 << 10
 _RANGE = re.compile(r"(?:bytes=)?0-(\d+)")
 _NO_PARTS = (400, 405, 411, 501)
@@ -115,7 +115,7 @@ def upload(
             return
         except _PartsRefused as error:
             smaller = part_bytes // 4 if error.is_too_large else 0
-            part_bytes = smaller if smaller >= max(_LEAST_PART_BYTES, least_bytes) else blob.size_bytes
+            part_bytes = smaller if smaller >= max(_MIN_PART_BYTES, least_bytes) else blob.size_bytes
         except _SessionLost as error:
             lost = str(error)
             repository.transport.wait(attempt, error.retry_after_s)

@@ -41,7 +41,7 @@ def open_port(words: Sequence[str], environment: Mapping[str, str]) -> None:
         sock.close()
     else:
         _opened.append(sock)
-        signal.signal(signal.SIGTERM, _end)  # the first process of a container is ended by none that it does not take
+        signal.signal(signal.SIGTERM, end)
 
 
 def take_port() -> socket.socket | None:
@@ -49,5 +49,6 @@ def take_port() -> socket.socket | None:
     return _opened.pop() if _opened else None
 
 
-def _end(signum: int, frame: FrameType | None) -> None:
-    os._exit(0)  # nothing has begun yet
+def end(signum: int, frame: FrameType | None) -> None:
+    """Take a signal to stop while nothing has begun yet."""
+    os._exit(0)

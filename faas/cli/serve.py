@@ -5,10 +5,8 @@ A container's port is to be open as soon as it runs. So what an instance is made
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-from types import FrameType
 from typing import NoReturn
 
 import click
@@ -112,7 +110,7 @@ def _serve_bundle(bundle: str, listen: socket.socket, keep_alive_s: float) -> in
         environment.begin_again(needed)
 
     for signum in stop_signals():
-        signal.signal(signum, _end)  # nothing has begun yet; and as the first process of a container nobody else would
+        signal.signal(signum, entry.end)  # the first process of a container is ended by none that it does not take
     try:
         with listen:
             with Porter(listen) as porter:
@@ -122,7 +120,3 @@ def _serve_bundle(bundle: str, listen: socket.socket, keep_alive_s: float) -> in
             return instance.serve(listen, porter.held)
     except StartFailed as error:
         raise Failure(str(error), "correct it and make the bundle again", WORK_FAILED) from error
-
-
-def _end(signum: int, frame: FrameType | None) -> None:
-    os._exit(0)

@@ -29,8 +29,8 @@ TOGETHER: Final = 8192
 
 _FEW: Final = 16
 _SHORT: Final = MANY // _FEW
-_MOST_LEVELS: Final = 8
-_MOST_OBJECTS: Final = 2
+_MAX_LEVELS: Final = 8
+_MAX_OBJECTS: Final = 2
 """So deep are objects looked into that are in one another."""
 
 
@@ -48,12 +48,12 @@ def is_large(value: Any) -> bool:
     return num_values(value) > MANY
 
 
-def num_values(value: Any, levels: int = _MOST_OBJECTS) -> int:
+def num_values(value: Any, levels: int = _MAX_OBJECTS) -> int:
     """Return about how many values there are in one, at a glance: all of a list are taken to be like its first."""
     kind, num = type(value), 1
     if kind in _STAY:
         return 1
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         if kind is list or kind is tuple:
             num *= len(value)
             if not num:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from faas.server.uvicorn_parts import STATUS_LINE, RequestResponseCycle
 
-_MOST_JOINED_BYTES: Final = 64 * 1024
+_MAX_JOINED_BYTES: Final = 64 * 1024
 """Of a body that is copied behind its head; what is larger takes many reads anyway."""
 
 _IN_NAMES: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -55,7 +55,7 @@ class Cycle(RequestResponseCycle):
             return False
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
-        if len(body) <= _MOST_JOINED_BYTES:
+        if len(body) <= _MAX_JOINED_BYTES:
             self.transport.write(written + body)
         else:
             self.transport.write(written)

@@ -21,7 +21,7 @@ KUBELET: Final = b"kube-probe/"
 _MAX_HEAD_BYTES: Final = 64 << 10
 _HEAD_TIMEOUT_S: Final = 5.0
 """How long a caller may take to send a head; one at a time is read, as few come this early."""
-_MOST_HELD: Final = 4
+_MAX_HELD: Final = 4
 """Probes that are held at a time. A kubelet gives up after a second, so that those of before have ended."""
 _NOT_YET: Final = b'{"ready":false,"state":"starting","reason":"its code is being imported"}'
 _LIVE: Final = b'{"live":true,"state":"starting"}'
@@ -77,7 +77,7 @@ class Porter:
                 return
             closing.pop_all()
             self.held.append((connection, head))
-            self._keep(_MOST_HELD)
+            self._keep(_MAX_HELD)
 
     def _head(self, connection: socket.socket) -> bytes | None:
         """Return what a caller asks for; None where it does not say, or the block ends meanwhile."""

@@ -20,7 +20,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from faas.server.cycle import Cycle
 from faas.server.uvicorn_parts import STATUS_LINE, HttpToolsProtocol
 
-MOST_HEAD_BYTES: Final = 64 << 10
+MAX_HEAD_BYTES: Final = 64 << 10
 """Of the request line and the headers; what comes with their last piece is let through."""
 
 LINGER_S: Final = 2.0
@@ -38,7 +38,7 @@ def _refusal(status: int, detail: str) -> bytes:
 
 
 _MALFORMED: Final = _refusal(400, "not a well-formed HTTP/1.1 request")
-_TOO_LARGE: Final = _refusal(431, f"the request line and headers are over {MOST_HEAD_BYTES} bytes: send less in them")
+_TOO_LARGE: Final = _refusal(431, f"the request line and headers are over {MAX_HEAD_BYTES} bytes: send less in them")
 
 
 class Protocol(HttpToolsProtocol):
@@ -155,7 +155,7 @@ class Protocol(HttpToolsProtocol):
             self._begun, self._num_head_bytes = scope, 0
         else:
             self._num_head_bytes += num_bytes
-        if self._num_head_bytes > MOST_HEAD_BYTES:
+        if self._num_head_bytes > MAX_HEAD_BYTES:
             self._refuse(_TOO_LARGE)
         else:
             self._wait()
