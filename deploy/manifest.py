@@ -164,8 +164,8 @@ def _probes(spec: ServiceSpec) -> Document:
     """What is waited for at startup is that the port is open, which is soon, and not that the instance is ready.
 
     One that does not become ready in its time ends by itself. Liveness is asked for after that time, as a load may keep
-    the interpreter to itself for longer than a probe waits. Readiness is asked for every second: Knative leaves it to
-    the kubelet where there is a startup probe, and its usual period would have callers wait for up to ten.
+    the interpreter to itself for longer than a probe waits. Readiness is asked for every second, since the kubelet's
+    usual period would have whoever waits for it wait for up to ten.
     """
 
     def get(path: str) -> Document:
@@ -175,11 +175,10 @@ def _probes(spec: ServiceSpec) -> Document:
     often = {"initialDelaySeconds": startup_s, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3}
     every_second = {"periodSeconds": 1, "timeoutSeconds": 1}
     probes = {
-        "readinessProbe": {**get(spec.probes.ready_path), "successThreshold": 1},
+        "readinessProbe": {**get(spec.probes.ready_path), "successThreshold": 1, **every_second, "failureThreshold": 3},
         "livenessProbe": {**get(spec.probes.live_path), **often},
     }
     if spec.probes.startup:
-        probes["readinessProbe"] |= {**every_second, "failureThreshold": 3}
         probes["startupProbe"] = {**get(spec.probes.live_path), **every_second, "failureThreshold": startup_s}
     return probes
 

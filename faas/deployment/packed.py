@@ -44,6 +44,17 @@ class Packed:
         return None if self.preparation is None or self.preparation.snapshot is None else self.preparation.digest
 
     @property
+    def starts_soon(self) -> bool:
+        """Whether its instances start in less than the second after which a kubelet looks again.
+
+        So do those that have their state at hand and no torch to import.
+        """
+        found = self.preparation
+        if found is None or found.snapshot is None or self.plan.shipping.kind != "image":
+            return False
+        return all(name.partition(".")[0] != "torch" for name in found.imports)
+
+    @property
     def notes(self) -> list[str]:
         """What its user should know, in sentences."""
         return [*self.plan.shipping.notes, *self._left_behind(), *described.notes(self.bundle), *self.bundle.notes]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from deploy import ServiceSpec, manifest
+from deploy import Probes, ServiceSpec, manifest
 from deploy.knative import Cluster
 from faas.deployment import described, published
 from faas.deployment.described import Code, Surroundings
@@ -26,9 +26,10 @@ class Deployed:
 
 def spec_of(packed: Packed, code: Code, around: Surroundings) -> ServiceSpec:
     """Return the description of a packed function's service. Raises InvalidSpec, SettingError."""
-    return described.service_spec(
+    spec = described.service_spec(
         packed.bundle, packed.revision, code, packed.plan, around=around, digest=packed.digest
     )
+    return replace(spec, probes=Probes(startup=not packed.starts_soon))
 
 
 def rendered(packed: Packed, around: Surroundings) -> manifest.Document:
