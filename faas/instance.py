@@ -69,7 +69,7 @@ class _Instance:
                 load=lambda: self._loaded.begin(self._phases),
                 grace_s=self._order.grace_s,
                 lame_duck_s=settings.read().lame_duck_s or 0.0,
-                warm_up=not self._loaded.rehearsed,
+                num_spared=self._num_spared(),
                 on_ready=self._ready,
                 stop=stop,
             )
@@ -81,6 +81,15 @@ class _Instance:
             if self._num_known and len(sys.modules) > self._num_known:
                 late = set(list(sys.modules)[self._num_known :])
                 self._tell(Imported([name for name in modules.installed() if name in late]))
+
+    def _num_spared(self) -> int:
+        """Return how many of the example inputs, from the first on, need not run here."""
+        function = self._runtime.function
+        if self._loaded.rehearsed:
+            return len(function.spec.warmup or ())
+        if not self._loaded.keeps_state or any(endpoint.variants for endpoint in function.endpoints):
+            return 0  # they show that setup() has worked, or how long each variant takes
+        return self._order.num_spared
 
     def _give_up(self, why: str) -> None:
         """Ask to be replaced: a handler blocks all calls, and nothing can stop it but the end of the process."""

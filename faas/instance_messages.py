@@ -34,11 +34,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance is to be.
 
     `ordered_at` is the moment the platform asked for it, on the monotonic clock that all processes of a machine share.
+    `num_spared` of the example inputs, from the first on, need not run where there is a frozen state: a call that waits
+    does what they are for.
     """
 
     revision: Revision
     instance_id: str
     ordered_at: float
+    num_spared: int = 0
     grace_s: float = 30.0
 
 

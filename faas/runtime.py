@@ -121,8 +121,10 @@ class Runtime:
         """Whether it wants calls."""
         return self._state == "ready"
 
-    async def start(self, load: Callable[[], object], *, warm_up: bool = True) -> None:
-        """Run `load` (`setup()`, or a thaw) on the model thread, make the engines, warm up if asked, and be ready.
+    async def start(self, load: Callable[[], object], *, num_spared: int = 0) -> None:
+        """Run `load` (`setup()`, or a thaw) on the model thread, make the engines, warm up, and be ready.
+
+        num_spared: of the example inputs, from the first on, need not run
 
         Raises:
             StartFailed: one of these failed, or took longer than `startup_timeout_s`. The state says so too.
@@ -132,7 +134,7 @@ class Runtime:
         try:
             async with limit:
                 await self._load(load)
-                await self._open(warm_up)
+                await self._open(num_spared)
         except StartFailed as error:
             raise self._failed(str(error)) from error
         except Exception as error:
@@ -240,7 +242,7 @@ class Runtime:
         if self.versions is None and not self.phases.keys() & {"setup", "thaw"}:
             self.phases["setup"] = self.clock() - began
 
-    async def _open(self, warm_up: bool) -> None:
+    async def _open(self, num_spared: int) -> None:
         if not self.function.spec.grad:
             loop = threading.get_ident()
             off_once_imported(lambda thread: thread == loop or self.thread.is_own(thread))
@@ -250,9 +252,9 @@ class Runtime:
         await self._servable.open()
         self.engines = self._servable.engines
         self.metrics.queue_depth = lambda: self._servable.num_queued
-        if warm_up and self.function.spec.warmup:
+        if len(self.function.spec.warmup or ()) > num_spared:
             began = self.clock()
-            await self._servable.warm_up()
+            await self._servable.warm_up(num_spared)
             self.phases["warmup"] = self.clock() - began
 
     async def _open_versions(self, versions: Keeper) -> None:

@@ -335,12 +335,12 @@ from faas.cli.main import main
 sys.argv = ["faas", "serve", "--bundle", sys.argv[1], "--port", "0"]
 import faas.server.serve as served
 ready = served.Server._start
-async def start(self, load, warm_up, on_ready):
+async def start(self, load, num_spared, on_ready):
     def tell():
         on_ready()
         print("|".join(sorted(sys.modules)), flush=True)
         os.kill(os.getpid(), signal.SIGTERM)
-    return await ready(self, load, warm_up, tell)
+    return await ready(self, load, num_spared, tell)
 served.Server._start = start
 main()
 """

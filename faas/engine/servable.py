@@ -40,11 +40,14 @@ class Servable:
             await engine.start()
             self.engines[endpoint.path] = engine
 
-    async def warm_up(self) -> None:
-        """Run the example inputs, all at once where they can be batched, and drop the answers. Raises what one does."""
+    async def warm_up(self, num_spared: int = 0) -> None:
+        """Run the example inputs, all at once where they can be batched, and drop the answers. Raises what one does.
+
+        num_spared: of them, from the first on, need not run
+        """
         function = self._shared.function
         examples, main = function.spec.warmup or (), function.main
-        inputs = [_example(main, number, example) for number, example in enumerate(examples)]
+        inputs = [_example(main, number, example) for number, example in enumerate(examples)][num_spared:]
         for engine in _computing(self.engines[main.path]):
             if main.signature.batched:
                 await asyncio.gather(*(self._warm(engine, one) for one in inputs))

@@ -8,7 +8,8 @@
     /functions/NAME/versions..., /v2/repository...        versions, see `versions_control`
     /functions/NAME/counts                                what a trial is judged by, see `counted`
 
-`/deploy` answers with JSON lines: `{"step": text}` while it works, and in the end an `Outcome`.
+`/deploy` answers with JSON lines: `{"step": text}` while it works, with `"ongoing": true` where that is said again of a
+step that goes on, and in the end an `Outcome`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from faas.platform.local_server import LocalServer
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
 from faas.platform.revisions import UnknownRevision
+from faas.slow_steps import Ongoing
 
 LINES: Final = "application/x-ndjson"
 
@@ -187,7 +189,10 @@ async def _deploying(platform: Controlled, order: Order) -> AsyncIterator[bytes]
     work.add_done_callback(lambda _: steps.put_nowait(None))
     try:
         while (step := await steps.get()) is not None:
-            yield msgspec.json.encode({"step": step}) + b"\n"
+            said: dict[str, Any] = {"step": str(step)}
+            if isinstance(step, Ongoing):
+                said["ongoing"] = True
+            yield msgspec.json.encode(said) + b"\n"
         yield msgspec.json.encode(_outcome(work)) + b"\n"
     finally:
         work.cancel()

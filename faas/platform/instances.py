@@ -24,9 +24,9 @@ class State(Enum):
 class Instance:
     """One process that serves one revision. Times are on the monotonic clock, `phases` durations, in seconds.
 
-    `how` is "fork", "parked" or "exec"; `was_stopped` says that its end was asked for; `status` is the exit status once
-    it has ended, negative for a signal. `unsaid` are the messages to send once it is connected, and `following`
-    who waits for it to follow its function's versions.
+    `num_spared` of the example inputs did not run; `how` is "fork", "parked" or "exec"; `was_stopped` says that its end
+    was asked for; `status` is the exit status once it has ended, negative for a signal. `unsaid` are the messages to
+    send once it is connected, and `following` who waits for it to follow its function's versions.
     """
 
     id: str
@@ -34,6 +34,7 @@ class Instance:
     revision: str
     address: str
     ordered_at: float
+    num_spared: int = 0
     state: State = State.STARTING
     ready_at: float | None = None
     how: str = ""

@@ -45,8 +45,13 @@ class Launcher:
         self._num_cpus = cpu.read_threads_per_worker(cpu.find_quota_files(), 1)
         self._ids = itertools.count(1)
 
-    def launch(self, preparation: Preparation, log: logs.LogFile, changed: OnChange) -> Instance:
-        """Order an instance. It is `STARTING` at once; what becomes of it is told through `changed`."""
+    def launch(
+        self, preparation: Preparation, log: logs.LogFile, changed: OnChange, *, num_spared: int = 0
+    ) -> Instance:
+        """Order an instance. It is `STARTING` at once; what becomes of it is told through `changed`.
+
+        num_spared: of the example inputs, from the first on, need not run
+        """
         number = next(self._ids)
         made = Instance(
             id=f"{preparation.name}-{number:x}{secrets.token_hex(2)}",
@@ -54,6 +59,7 @@ class Launcher:
             revision=preparation.revision,
             address=str(self._sockets / f"{number:x}"),
             ordered_at=self._clock(),
+            num_spared=num_spared,
         )
         _keep(asyncio.ensure_future(self._live(made, preparation, log, changed)))
         return made
@@ -168,6 +174,7 @@ class Launcher:
             revision=forking.revision_of(preparation),
             instance_id=made.id,
             ordered_at=made.ordered_at,
+            num_spared=made.num_spared,
             grace_s=description.grace_period_s,
         )
         return Request(

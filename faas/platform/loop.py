@@ -35,8 +35,12 @@ STARTUP_SLACK_S = 5.0
 class Launcher(Protocol):
     """Starts and ends instances; see `launcher.Launcher`, which does so with processes."""
 
-    def launch(self, preparation: Preparation, log: LogFile, changed: OnChange) -> Instance:
-        """Order an instance; `changed` is called at every change of its state."""
+    def launch(self, preparation: Preparation, log: LogFile, changed: OnChange, *, num_spared: int = 0) -> Instance:
+        """Order an instance; `changed` is called at every change of its state.
+
+        num_spared: how many of the example inputs, from the first on, need not run, since a call that waits does
+        what they are for
+        """
         ...
 
     async def stop(self, made: Instance, grace_s: float) -> None:
@@ -236,7 +240,9 @@ class ScalingLoop:
             self._give_up(refusal, RETRY_AFTER_S)
             return False
         self.starts.num_ordered += 1
-        self.instances.append(self._launcher.launch(self.preparation, self.log, self._on_change))
+        num_spared = 1 if self.capacity.num_held and self.starts.warm_up_is_brief else 0
+        made = self._launcher.launch(self.preparation, self.log, self._on_change, num_spared=num_spared)
+        self.instances.append(made)
         return True
 
     def _give_up(self, reason: str, retry_after_s: float) -> None:

@@ -141,10 +141,19 @@ class _Launcher:
         self._num = 0
         self.instance_s = 0.0
 
-    def launch(self, preparation: Preparation, log: LogFile, changed: Callable[[Instance], None]) -> Instance:
+    def launch(
+        self,
+        preparation: Preparation,
+        log: LogFile,
+        changed: Callable[[Instance], None],
+        *,
+        num_spared: int = 0,
+    ) -> Instance:
         """Make an instance."""
         self._num += 1
-        made = Instance(f"{self._num}", preparation.name, "", f"{self._num}", ordered_at=self._time())
+        made = Instance(
+            f"{self._num}", preparation.name, "", f"{self._num}", ordered_at=self._time(), num_spared=num_spared
+        )
         self._living[made] = changed
         asyncio.get_running_loop().call_later(self._start_s, self._ready, made)
         return made

@@ -10,6 +10,8 @@ from faas.platform.instances import Instance
 from warmpool.policy import SOUND_AFTER_S, Backoff
 
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+BRIEF_S = 1.0
+"""A warm-up that takes no longer is no more than a call is given the time for."""
 TOTAL = "total"
 """Among the phases of a start: all of it, from the order until the instance was ready."""
 
@@ -40,6 +42,12 @@ class Starts:
     def num_ready(self) -> int:
         """How many got ready."""
         return sum(self.seconds[TOTAL].counts) if TOTAL in self.seconds else 0
+
+    @property
+    def warm_up_is_brief(self) -> bool:
+        """Whether the example inputs have run, and not for long: a call may then do what they are for."""
+        warm_ups = self.seconds.get("warmup")
+        return warm_ups is not None and warm_ups.total <= BRIEF_S * sum(warm_ups.counts)
 
     @property
     def is_proving(self) -> bool:

@@ -74,7 +74,7 @@ class Server:
         load: Callable[[], object],
         grace_s: float,
         lame_duck_s: float = 0.0,
-        warm_up: bool = True,
+        num_spared: int = 0,
         on_ready: Callable[[], None] | None = None,
         stop: Stop | None = None,
         exit_on_failure: bool = True,
@@ -82,7 +82,8 @@ class Server:
         """Serve until told to stop, by a signal or `stop`; return the exit code.
 
         The sockets (TCP or Unix) are open at once and answer 503 until `load` and the warm-up are done and `on_ready`
-        has been called; `held` are requests that came before. When told to stop, readiness goes at once and answers
+        has been called; `held` are requests that came before, and
+        `num_spared` of the example inputs need not run. When told to stop, readiness goes at once and answers
         close their connections; calls are still taken for `lame_duck_s`, then refused while those in flight are
         finished; what is open after `grace_s` ends with an error. A start that failed ends it, or with
         `exit_on_failure` off stays to be read at /readyz until it is told to stop. 0: stopped as told; 1: the start
@@ -94,7 +95,7 @@ class Server:
             for connection, received in held:
                 await self._listener.adopt(connection, received)
             try:
-                started = await _unless(stop.told, self._start(load, warm_up, on_ready))
+                started = await _unless(stop.told, self._start(load, num_spared, on_ready))
                 if started is False and exit_on_failure:
                     await self.runtime.close()
                     return 1
@@ -104,9 +105,9 @@ class Server:
                 await self._listener.close(0.0)
         return 128 + stop.signal if stop.at_once.is_set() else 0
 
-    async def _start(self, load: Callable[[], object], warm_up: bool, on_ready: Callable[[], None] | None) -> bool:
+    async def _start(self, load: Callable[[], object], num_spared: int, on_ready: Callable[[], None] | None) -> bool:
         try:
-            await self.runtime.start(load, warm_up=warm_up)
+            await self.runtime.start(load, num_spared=num_spared)
         except StartFailed as error:
             logger.error("%s", error, exc_info=error.__cause__)
             return False

@@ -32,6 +32,18 @@ class Mean:
         return [[self.pid_of_setup, os.getpid()] for _ in rows]
 
 
+@inference_function(name="counts", scaling=SHORT, warmup=[0])
+class Counts:
+    """Opens a file at each call, so that no zygote answers the example for its instances."""
+
+    def setup(self) -> None:
+        self.files: list[int] = []
+
+    def predict(self, x: int) -> int:
+        self.files.append(os.open(os.devnull, os.O_RDONLY))
+        return len(self.files)
+
+
 @inference_function(scaling=SHORT, calls=Calls(timeout_s=2))
 async def slow(seconds: float, context: Context) -> str:
     print(f"sleeping {context.request_id}", flush=True)

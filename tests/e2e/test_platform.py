@@ -46,6 +46,17 @@ def test_from_zero_warm_and_back_to_zero_by_hand(box):
     assert box.call("echo", 2).headers["x-cold-start"] == "1"
 
 
+def test_a_call_that_waits_at_zero_stands_in_for_the_example_once_that_was_seen_to_be_brief(box):
+    to_zero(box, "counts")
+    assert box.call("counts", 0).json() == 2
+    to_zero(box, "counts")
+    assert box.call("counts", 0).json() == 1
+    to_zero(box, "counts")
+    assert box.run("scale", "counts", "1").returncode == 0
+    eventually(lambda: [made["state"] for made in box.instances("counts")] == ["ready"])
+    assert box.call("counts", 0).json() == 2
+
+
 @pytest.mark.slow
 def test_back_to_zero_by_the_window(box):
     box.call("echo", 1)

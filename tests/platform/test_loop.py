@@ -45,19 +45,21 @@ class FakeLauncher:
         self.stopped = []
         self._changed = {}
 
-    def launch(self, preparation, log, changed):
+    def launch(self, preparation, log, changed, *, num_spared=0):
         made = Instance(
             id=f"{preparation.name}-{len(self.launched)}",
             function=preparation.name,
             revision="r",
             address=f"/nowhere/{len(self.launched)}",
             ordered_at=self.clock(),
+            num_spared=num_spared,
         )
         self.launched.append(made)
         self._changed[made] = changed
         return made
 
-    def ready(self, made):
+    def ready(self, made, **phases):
+        made.phases |= phases
         made.state = State.READY
         made.ready_at = self.clock()
         self._changed[made](made)
@@ -232,6 +234,22 @@ def test_scale_to_zero_by_hand_drains_at_once_and_the_next_call_wakes_it(bench):
         await bench.run()
         bench.launcher.ready(bench.launcher.launched[1])
         assert second.endpoint is not None
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("warm_up_s", "num_spared"), [(0.04, 1), (3.0, 0), (None, 0)])
+def test_a_call_that_waits_stands_in_for_an_example_once_these_are_known_to_be_brief(bench, warm_up_s, num_spared):
+    async def story():
+        for phases in ({} if warm_up_s is None else {"warmup": warm_up_s}, {}, {}):
+            call = bench.call()
+            await bench.run()
+            bench.launcher.ready(bench.launcher.launched[-1], **phases)
+            call.done()
+            await bench.loop.scale(0)
+        await bench.loop.scale(1)
+        await bench.run()
+        assert [made.num_spared for made in bench.launcher.launched] == [0, num_spared, num_spared, 0]
 
     asyncio.run(story())
 

@@ -92,6 +92,22 @@ async def test_warm_up_of_streams_and_of_one_at_a_time():
     await runtime.close()
 
 
+@pytest.mark.parametrize(("num_spared", "seen"), [(0, [1, 2]), (1, [2]), (2, [])])
+async def test_a_warm_up_is_spared_the_first_examples(num_spared, seen):
+    ran: list[int] = []
+
+    @inference_function(warmup=[1, 2])
+    def noted(x: int) -> int:
+        ran.append(x)
+        return x
+
+    runtime = made(noted)
+    await runtime.start(runtime.handler.setup, num_spared=num_spared)
+    assert ran == seen
+    assert ("warmup" in runtime.phases) == bool(seen)
+    await runtime.close()
+
+
 @pytest.mark.parametrize(
     ("example", "said"), [("x", r"warmup\[0\] does not fit predict: .*at \$"), (0, "ZeroDivisionError")]
 )
