@@ -10,7 +10,7 @@ _CODE = """
 from faas import Resources, Scaling, inference_function
 
 
-@inference_function(name="NAME", scaling=Scaling(scaledown_window_s=6), resources=Resources(cpu=0.5, memory="256Mi"))
+@inference_function(name="NAME", scaling=Scaling(scaledown_window_s=6), resources=Resources(cpu=0.2, memory="256Mi"))
 class Answer:
     def setup(self) -> None:
         self.answer = "ANSWER"

@@ -136,8 +136,6 @@ def _wrapped(inner: ASGIApp, paths: Container[str], router: ASGIApp, fail: Fail)
             if line.answered:
                 raise
             await fail(error, scope, line)
-        finally:
-            line.close()
 
     return app
 

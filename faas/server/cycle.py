@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from faas.server.uvicorn_parts import STATUS_LINE, RequestResponseCycle
@@ -23,8 +24,19 @@ class Cycle(RequestResponseCycle):
     length is stated its answer ends with the connection.
     """
 
+    on_gone: Callable[[], None] | None = None
+    """Called when the client has left before its answer was complete."""
+
     _head: Any = None
     _ends_with_connection = False
+
+    def tell_when_gone(self, on_gone: Callable[[], None]) -> None:
+        """Have it called when the client leaves, or at once if it has left. The request has been read to its end."""
+        if self.disconnected:
+            on_gone()
+            return
+        self.on_gone = on_gone
+        self.flow.resume_reading()  # paused for a large body, and what is not read from is not seen to end
 
     async def send(self, message: Any) -> None:
         """Send a message, as ASGI has it."""

@@ -1,4 +1,4 @@
-"""The connection to the caller: a disconnect is noticed, whatever middleware the user has put in between."""
+"""The connection to the caller: a call is told when it is lost, and a caller when the time of its call is up."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ from typing import Any, Final
 from starlette.types import Message, Receive, Scope, Send
 
 from faas.clock import Clock, monotonic
+from faas.engine.alarm import Alarm
 from faas.messages import Call
+from faas.server.cycle import Cycle
 
 KEY: Final = "faas.line"
-WATCH_AFTER_S: Final = 0.025
 LATE_AFTER_S: Final = 0.05
 """How long after the time of a call is up its own task may take to say so."""
 
 Tell = tuple[Callable[[Call, Any, Send], Awaitable[None]], Any, Send]
 """What tells a caller that its call has failed, and what it is given beside the call."""
 
-_GONE: Final[Message] = {"type": "http.disconnect"}
-
 
 class Line:
-    """Stands between the server and the user's middleware, and listens for the caller's disconnect itself.
+    """Stands between the server and the user's middleware, which may hand on something else than it was given.
 
-    Some middleware hands on a `receive` that never tells of a disconnect. So once the body has come in full, the server
-    is listened to here, once, for whoever asks. `complete` says that it has, `answered` that an answer has begun.
+    `complete` says that the body has come in full, `answered` that an answer has begun.
     """
 
-    __slots__ = ("_hangup", "_receive", "_send", "answered", "complete")
+    __slots__ = ("_receive", "_send", "answered", "complete")
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self.complete = False
         self.answered = False
-        self._hangup: asyncio.Task[None] | None = None
+
+    @property
+    def cycle(self) -> Cycle | None:
+        """What the server answers with."""
+        return _cycle(self._receive)
 
     async def receive(self) -> Message:
         """Return the next message, as ASGI has it."""
-        if self.complete:
-            await self.gone()
-            return _GONE
         message = await self._receive()
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             self.complete = True
@@ -54,76 +53,65 @@ class Line:
         self.answered = True
         await self._send(message)
 
-    async def gone(self) -> None:
-        """Wait until the caller has left. What is left of the body is dropped."""
-        if self._hangup is None:
-            self._hangup = asyncio.create_task(_until_gone(self._receive))
-        await asyncio.shield(self._hangup)
-
-    def close(self) -> None:
-        """Stop listening."""
-        if self._hangup is not None:
-            self._hangup.cancel()
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
 
 class Watches:
     """Tells calls when their callers leave, and callers when the time of their calls is up; of one instance.
 
-    Listening begins `WATCH_AFTER_S` after a call was added, so that short calls pay for a dictionary entry and nothing
-    more: one timer serves them all. Whose time is up is told by the call's own task, unless that is held up in a
-    handler that swallows its cancellation: `tell` then does it, where there is one, and the call is watched no longer.
+    The first is told by the connection itself, so that a call costs no task that waits for it. Whose time is up is told
+    by the call's own task, unless that is held up in a handler that swallows its cancellation: `tell` then does it,
+    where there is one, and the call is watched no longer. One timer, which is not set anew for each call, serves all.
     """
 
-    __slots__ = ("_clock", "_listening", "_timer", "_waiting")
+    __slots__ = ("_alarm", "_clock", "_looks_at", "_telling", "_watched")
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
-        self._waiting: dict[Call, tuple[float, Scope, Receive, Tell | None]] = {}  # in the order in which they came
-        self._listening: dict[Call, asyncio.Task[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._watched: dict[Call, tuple[Cycle | None, Tell | None]] = {}
+        self._alarm = Alarm(clock, self._look)
+        self._looks_at = math.inf
+        self._telling: set[asyncio.Future[None]] = set()
 
     def add(self, call: Call, scope: Scope, receive: Receive, tell: Tell | None) -> None:
         """Watch a call whose request has been read to its end."""
-        self._waiting[call] = (self._clock(), scope, receive, tell)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._look)
+        line: Line | None = scope.get(KEY)
+        cycle = _cycle(receive) if line is None else line.cycle
+        self._watched[call] = cycle, tell
+        late_at = call.deadline + LATE_AFTER_S
+        if late_at < self._looks_at:
+            self._look_at(late_at)
+        if cycle is not None:
+            cycle.tell_when_gone(call.leave)
 
     def remove(self, call: Call) -> bool:
         """Stop watching a call. False if it was not watched any more: its caller has been told."""
-        if self._waiting.pop(call, None) is not None:
-            return True
-        listening = self._listening.pop(call, None)
-        if listening is not None:
-            listening.cancel()
-        return listening is not None
+        found = self._watched.pop(call, None)
+        if found is None:
+            return False
+        if found[0] is not None:
+            found[0].on_gone = None
+        return True
+
+    def _look_at(self, moment: float) -> None:
+        self._looks_at = moment
+        self._alarm.set(None if moment == math.inf else moment)
 
     def _look(self) -> None:
-        """Begin to listen for the calls that are old enough; the timer is set again for the next one."""
-        self._timer = None
-        loop, now = asyncio.get_running_loop(), self._clock()
-        while self._waiting:
-            call, (added_at, scope, receive, tell) = next(iter(self._waiting.items()))
-            wait_s = added_at + WATCH_AFTER_S - now
-            if wait_s > 0.0:
-                self._timer = loop.call_later(wait_s, self._look)
-                return
-            del self._waiting[call]
-            self._listening[call] = loop.create_task(self._listen(call, scope, receive, tell))
-
-    async def _listen(self, call: Call, scope: Scope, receive: Receive, tell: Tell | None) -> None:
-        line: Line | None = scope.get(KEY)
-        left_s = call.deadline - self._clock() + LATE_AFTER_S
-        try:
-            async with asyncio.timeout(None if left_s == math.inf else max(0.0, left_s)):
-                await (_until_gone(receive) if line is None else line.gone())
-        except TimeoutError:
-            if tell is not None and call.has_failed and self._listening.pop(call, None) is not None:
+        """Tell those whose time is up, and look again when that of the next one is."""
+        now, soonest = self._clock() + self._alarm.early_s, math.inf
+        for call, (_, tell) in list(self._watched.items()):
+            late_at = call.deadline + LATE_AFTER_S
+            if late_at > now:
+                soonest = min(soonest, late_at)
+            elif tell is not None and call.has_failed:
+                self.remove(call)
                 refuse, asked, send = tell
-                await refuse(call, asked, send)
-            return
-        call.leave()
+                telling = asyncio.ensure_future(refuse(call, asked, send))
+                self._telling.add(telling)
+                telling.add_done_callback(self._telling.discard)
+        self._look_at(soonest)
+
+
+def _cycle(receive: Receive) -> Cycle | None:
+    """Return what a server of ours gives messages by; None under another one, which tells nobody of a disconnect."""
+    found = getattr(receive, "__self__", None)
+    return found if isinstance(found, Cycle) else None

@@ -52,6 +52,9 @@ class Protocol(HttpToolsProtocol):
     _num_head_bytes = 0
     """How much has come of it since the piece in which it began, of which most may have been something else."""
 
+    _answering: Any = None
+    """The cycle of the request that was begun last. Others may have been read, and wait for it to end."""
+
     _waits_since: float | None = None
     """Since when the client has been waited for, on the loop's clock; None while it is not."""
 
@@ -67,6 +70,12 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
         super().connection_lost(exc)
+        answering, self._answering = self._answering, None
+        if isinstance(answering, Cycle) and not answering.response_complete:
+            answering.disconnected = True
+            answering.message_event.set()
+            if answering.on_gone is not None:
+                answering.on_gone()
         self._waits_since = None
         if self._alarm is not None:
             self._alarm.cancel()
@@ -123,6 +132,7 @@ class Protocol(HttpToolsProtocol):
         Requests that are sent ahead are begun by the one before them, and reading that was paused by one goes on in its
         context (https://github.com/python/cpython/issues/140947).
         """
+        self._answering = cycle
         task = self.loop.create_task(cycle.run_asgi(app), context=self._known.copy())
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

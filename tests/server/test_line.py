@@ -133,11 +133,40 @@ async def test_ht_06_hang_up_is_seen_behind_any_middleware(serving, style):
         assert all(engine.num_running == 0 for engine in served.runtime.engines.values())
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [b"", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"],
+    ids=["reading paused by a large body", "another request sent ahead"],
+)
+async def test_ht_06_hang_up_is_seen_whatever_was_sent(serving, behind):
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @inference_function
+    async def long(x: Any) -> int:
+        begun.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.set()
+        return 1
+
+    async with serving(long) as served:
+        _, writer = await served.raw()
+        text = b"{}" if behind else b'"%b"' % (b"x" * 300_000)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(text) + text + behind)
+        await asyncio.wait_for(begun.wait(), 10)
+        writer.close()
+        await asyncio.wait_for(ended.wait(), SEEN_WITHIN_S)
+        while await served.value("faas_inflight"):
+            await asyncio.sleep(0.01)
+        assert await served.value("faas_requests_total", outcome="gone") >= 1
+
+
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: "+".join(s.__name__ for s in style) or "none")
 async def test_answers_pass_through_middleware(serving, style):
     @inference_function(middleware=style)
     async def slow(x: int) -> int:
-        await asyncio.sleep(0.05)  # longer than it takes for listening to begin
+        await asyncio.sleep(0.05)
         return x
 
     async with serving(slow) as served:
