@@ -132,7 +132,8 @@ def shipping(places: Places, name: str, state_bytes: int | None) -> Shipping:
     chosen = way(places)
     if asked == "none" or state_bytes is None:
         return Shipping()
-    kind = asked or ("s3" if places.store is not None else "image")
+    is_streamed = chosen == "store" or (places.store is not None and state_bytes >= LARGE_LAYER_BYTES)
+    kind = asked or ("s3" if is_streamed else "image")
     if kind == "s3" and places.store is None:
         raise SettingError(f"--snapshot s3: there is no store; {_REMEDY}")
     if kind == "image" and chosen == "store":

@@ -34,18 +34,21 @@ def test_the_base_is_the_functions_own_then_the_one_named_then_the_usual_one() -
 
 
 @pytest.mark.parametrize(
-    ("places", "kind"),
+    ("places", "small", "large"),
     [
-        (Places(repository=REPOSITORY), "image"),
-        (Places(repository=REPOSITORY, store=STORE), "s3"),
-        (Places(store=STORE), "s3"),
-        (Places(repository=REPOSITORY, store=STORE, snapshot="image"), "image"),
-        (Places(repository=REPOSITORY, snapshot="node-cache"), "node-cache"),
-        (Places(repository=REPOSITORY, snapshot="none"), "none"),
+        (Places(repository=REPOSITORY), "image", "image"),
+        (Places(repository=REPOSITORY, store=STORE), "image", "s3"),
+        (Places(repository=REPOSITORY, store=STORE, code="store"), "s3", "s3"),
+        (Places(store=STORE), "s3", "s3"),
+        (Places(repository=REPOSITORY, store=STORE, snapshot="image"), "image", "image"),
+        (Places(repository=REPOSITORY, store=STORE, snapshot="s3"), "s3", "s3"),
+        (Places(repository=REPOSITORY, snapshot="node-cache"), "node-cache", "node-cache"),
+        (Places(repository=REPOSITORY, snapshot="none"), "none", "none"),
     ],
 )
-def test_a_state_travels_in_the_image_or_through_the_store(places: Places, kind: str) -> None:
-    assert shipping(places, "embed", SMALL).kind == kind
+def test_a_state_travels_in_the_image_or_through_the_store(places: Places, small: str, large: str) -> None:
+    assert shipping(places, "embed", SMALL).kind == small
+    assert shipping(places, "embed", LARGE_LAYER_BYTES).kind == large
     assert shipping(places, "embed", None) == Shipping()
 
 
