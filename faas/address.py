@@ -85,7 +85,7 @@ def read_record(found: Settings) -> Record | None:
         record = msgspec.json.decode(record_path(found).read_bytes(), type=Record)
     except (OSError, msgspec.MsgspecError):
         return None
-    return record if _runs(record.pid) else None
+    return record if holder(found) == record.pid else None
 
 
 def lock_path(found: Settings) -> Path:
@@ -93,8 +93,12 @@ def lock_path(found: Settings) -> Path:
     return found.run / LOCK_FILE
 
 
-def coming_up(found: Settings) -> int | None:
-    """Return the process that is to be this machine's platform, or None. Of use where `read_record` finds none yet."""
+def holder(found: Settings) -> int | None:
+    """Return the process that holds the lock, that of the platform which runs or comes up; None where nobody does.
+
+    A pid alone would not tell: that of a platform which was killed may be another process's by now, in a container that
+    was started again the asker's own.
+    """
     try:
         with lock_path(found).open() as lock:
             pid = int(lock.read())

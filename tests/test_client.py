@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from faas import Batching, Calls, Context, Scaling, inference_function
 from faas.errors import PlatformError, RemoteError, SettingError
+from tests.cli.platform import record, recorded
 from tests.served import Answer, Seen, Served, serving
 
 
@@ -108,9 +109,9 @@ def test_the_platform_that_a_process_runs_in_comes_first(
 
 
 def test_the_url_comes_before_the_platform_of_this_machine(serve: Serve, home: Path) -> None:
-    write_record(home, os.getpid(), "http://127.0.0.1:1")
     served = serve(doubled)
-    assert double.remote(7) == 14
+    with recorded(home, url="http://127.0.0.1:1"):
+        assert double.remote(7) == 14
     assert [s.path for s in served.seen] == ["/f/double/"]
 
 
@@ -132,15 +133,15 @@ def test_the_platform_of_this_machine_is_found_by_its_record(
 ) -> None:
     served = serve(doubled)
     monkeypatch.delenv("FAAS_URL")
-    write_record(home, os.getpid(), f"{served.url}/")
-    assert double.remote(7) == 14
+    with recorded(home, url=f"{served.url}/"):
+        assert double.remote(7) == 14
     assert [s.path for s in served.seen] == ["/f/double/"]
 
 
 def test_the_record_of_a_platform_that_has_ended_does_not_count(home: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    write_record(home, ended.pid, "http://127.0.0.1:1")
+    record(home, pid=ended.pid)
     with pytest.raises(PlatformError, match="no platform runs here"):
         double.remote(1)
 
@@ -150,11 +151,6 @@ def test_a_record_that_cannot_be_read_does_not_count(home: Path) -> None:
     (home / "run" / "platform.json").write_text("{")
     with pytest.raises(PlatformError, match="no platform runs here"):
         double.remote(1)
-
-
-def write_record(home: Path, pid: int, url: str) -> None:
-    (home / "run").mkdir()
-    (home / "run" / "platform.json").write_text(json.dumps({"pid": pid, "url": url, "control": "unused"}))
 
 
 # Calling

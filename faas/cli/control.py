@@ -137,7 +137,7 @@ def record_here() -> Record:
     found = settings.read()
     record = address.read_record(found)
     if record is None:
-        pid = address.coming_up(found)
+        pid = address.holder(found)
         if pid is not None:
             raise Failure(f"the platform (process {pid}) is coming up", "wait for it, or faas down ends it")
         raise PlatformError(f"no platform runs here (there is no record of one in {found.run})")

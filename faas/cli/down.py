@@ -32,7 +32,7 @@ def command(timeout_s: float) -> None:
     record = address.read_record(found)
     if record is not None and not os.path.exists(record.control):  # its folder was moved; the lock went with it
         record = None
-    pid = address.coming_up(found) if record is None else record.pid
+    pid = address.holder(found) if record is None else record.pid
     if pid is None:
         click.echo("no platform runs here")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -102,10 +103,11 @@ def _refuse_another(found: Settings) -> None:
     record = address.read_record(found)
     if record is not None:
         raise Failure(f"a platform runs here already: process {record.pid}, at {record.url}", "faas down ends it")
-    pid = address.coming_up(found)
+    pid = address.holder(found)
     if pid is not None:
         raise Failure(f"a platform is coming up here already: process {pid}", "faas down ends it")
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    with contextlib.suppress(OSError):  # whoever read it may be gone, and what is served goes on
+        click.echo(text, err=True)

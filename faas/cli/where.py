@@ -38,7 +38,7 @@ class Where:
             return self.names_cluster
         found = settings.read()
         has_platform = named_elsewhere(found) is not None or found.url is not None or found.platform_socket is not None
-        if has_platform or address.read_record(found) is not None or address.coming_up(found) is not None:
+        if has_platform or address.read_record(found) is not None or address.holder(found) is not None:
             return False
         return settings.names_cluster()
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from faas.address import lock_path
+from faas.address import lock_path, record_path
 from faas.errors import PlatformError
 from faas.settings import Settings
 
@@ -44,6 +44,7 @@ def alone(settings: Settings) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise PlatformError(f"a platform already runs on {settings.home}; `faas down` ends it") from None
+        record_path(settings).unlink(missing_ok=True)  # of a platform that was killed
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

@@ -15,7 +15,7 @@ from tests.served import Answer, Seen, Served, serving
 
 
 def record(home: Path, *, pid: int | None = None, url: str = "http://127.0.0.1:1", control: str = "unused") -> None:
-    """Write the record of a running platform."""
+    """Write the record of a platform that was killed."""
     run = home / "run"
     run.mkdir(parents=True, exist_ok=True)
     content = {"pid": os.getpid() if pid is None else pid, "url": url, "control": control}
@@ -24,10 +24,19 @@ def record(home: Path, *, pid: int | None = None, url: str = "http://127.0.0.1:1
 
 
 @contextlib.contextmanager
+def recorded(
+    home: Path, *, pid: int | None = None, url: str = "http://127.0.0.1:1", control: str = "unused"
+) -> Iterator[None]:
+    """Hold and write what a running platform does."""
+    with coming_up(home, os.getpid() if pid is None else pid):
+        record(home, pid=pid, url=url, control=control)
+        yield
+
+
+@contextlib.contextmanager
 def controlled(home: Path, answer: Answer, *, pid: int | None = None) -> Iterator[Served]:
     """Serve a control interface at the path that a record names."""
-    with serving(answer, path=home.parent / "c") as served:
-        record(home, pid=pid, control=served.url)
+    with serving(answer, path=home.parent / "c") as served, recorded(home, pid=pid, control=served.url):
         yield served
 
 

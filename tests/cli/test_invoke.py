@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tests.cli.conftest import Faas
-from tests.cli.platform import record
+from tests.cli.platform import recorded
 from tests.cli.process import running
 from tests.served import Seen, serving
 
@@ -26,8 +26,7 @@ async def events(_: Seen) -> Response:
 
 
 def test_invoke_calls_the_platform_of_this_machine(faas: Faas, home: Path) -> None:
-    with serving(echo) as served:
-        record(home, url=served.url)
+    with serving(echo) as served, recorded(home, url=served.url):
         outcome = faas("invoke", "MyEmbed", "--data", '"hello"')
     assert (outcome.code, outcome.out, outcome.err) == (0, '"hello"\n', "")
     (seen,) = served.seen
@@ -133,9 +132,9 @@ def test_a_platform_that_does_not_come_up_is_an_error_that_says_how_to_start_one
 def test_a_platform_that_comes_up_is_waited_for(home: Path) -> None:
     with serving(echo) as served, running("invoke", "f", "-d", "1", merged=True) as invoking:
         invoking.wait_for("waiting up to 60 s")
-        record(home, url=served.url)
-        invoking.wait_for("^1$")
-        assert invoking.process.wait(60) == 0
+        with recorded(home, url=served.url):
+            invoking.wait_for("^1$")
+            assert invoking.process.wait(60) == 0
 
 
 def test_an_answer_that_takes_long_is_worth_a_word(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:

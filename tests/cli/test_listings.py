@@ -13,7 +13,7 @@ import pytest
 from starlette.responses import Response
 
 from tests.cli.conftest import Faas
-from tests.cli.platform import always, coming_up, controlled, record, refusal
+from tests.cli.platform import always, coming_up, controlled, record, recorded, refusal
 from tests.served import Seen
 
 INSTANCE: dict[str, Any] = {
@@ -106,8 +106,8 @@ def test_a_platform_that_has_ended_without_a_word_is_none(faas: Faas, home: Path
 
 
 def test_a_platform_that_does_not_answer_is_named(faas: Faas, home: Path, folder: Path) -> None:
-    record(home, control=str(folder / "absent"))
-    outcome = faas("ps")
+    with recorded(home, control=str(folder / "absent")):
+        outcome = faas("ps")
     assert outcome.code == 1
     assert "does not answer" in outcome.err
 

@@ -18,6 +18,7 @@ import pytest
 from faas import address, settings
 from faas.errors import PlatformError, RemoteError
 from faas.platform import main
+from faas.platform.home import alone
 from tests.cli.conftest import HELLO, Faas
 from tests.cli.platform import coming_up, record
 from tests.cli.process import Running, running
@@ -227,7 +228,7 @@ def test_whoever_is_refused_leaves_the_lock_as_it_is(home: Path) -> None:
     with coming_up(home, os.getpid()):
         with pytest.raises(PlatformError, match="a platform already runs"):
             asyncio.run(second())
-        assert address.coming_up(found) == os.getpid()
+        assert address.holder(found) == os.getpid()
 
 
 def test_detached_it_says_how_it_comes_up_and_runs_until_it_is_told_to_end(
@@ -262,6 +263,23 @@ def test_the_record_of_a_platform_that_was_killed_is_no_hindrance(faas_process: 
     record(home, pid=2**22 + 1)
     outcome = faas_process("up", "absent.py", "--port", "0")
     assert "absent.py: there is no such file" in outcome.err
+
+
+def test_a_pid_that_is_another_process_by_now_is_no_platform(faas: Faas, faas_process: Faas, home: Path) -> None:
+    """In a container that is started again it is often the new platform's own."""
+    with coming_up(home, os.getpid()):  # and was killed
+        record(home)
+    assert "no platform runs here" in faas("list").err
+    assert faas("down").out == "no platform runs here\n"
+    assert "absent.py: there is no such file" in faas_process("up", "absent.py", "--port", "0").err
+
+
+def test_who_comes_up_has_not_the_record_of_one_that_was_killed(home: Path) -> None:
+    record(home)
+    found = settings.read()
+    with alone(found):
+        assert address.holder(found) == os.getpid()
+        assert address.read_record(found) is None
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from faas.cli.where import Where
 from tests.cli.conftest import Faas
-from tests.cli.platform import coming_up, record
+from tests.cli.platform import coming_up, recorded
 
 KUBECONFIG = "/somewhere/kubeconfig"
 
@@ -24,9 +24,8 @@ def test_a_kubeconfig_is_a_cluster_where_no_platform_runs(
     monkeypatch.setenv("KUBECONFIG", KUBECONFIG)
     assert Where().is_cluster
     assert not Where(local=True).is_cluster
-    record(home)
-    assert not Where().is_cluster
-    (home / "run" / "platform.json").unlink()
+    with recorded(home):
+        assert not Where().is_cluster
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert not Where().is_cluster
@@ -50,8 +49,8 @@ def test_a_pod_has_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("where", [Where(cluster=True), Where(namespace="team"), Where(context="there")])
 def test_an_option_says_that_the_cluster_is_meant(where: Where, home: Path) -> None:
-    record(home)
-    assert where.is_cluster
+    with recorded(home):
+        assert where.is_cluster
 
 
 def test_both_at_once_are_refused(faas: Faas) -> None:
