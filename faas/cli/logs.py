@@ -51,7 +51,9 @@ def command(name: str, where: Where, follow: bool, lines: int, as_json: bool) ->
             click.echo(msgspec.json.encode(line) if as_json else f"{line.time} {line.instance} {line.text}")
     except KeyboardInterrupt:
         return
-    if nothing and lines:
+    if follow:
+        click.echo(f"{name} is served no more", err=True)
+    elif nothing and lines:
         click.echo(f"{name} has logged nothing", err=True)
 
 

@@ -175,11 +175,12 @@ class _Asked:
 
 
 async def _lines(file: LogFile, num_lines: int, follow: bool) -> AsyncIterator[bytes]:
-    for line in file.last(num_lines):
-        yield msgspec.json.encode(line) + b"\n"
-    if follow:
-        async for line in file.follow():
+    if not follow:
+        for line in file.last(num_lines):
             yield msgspec.json.encode(line) + b"\n"
+        return
+    async for line in file.follow(num_lines):
+        yield msgspec.json.encode(line) + b"\n"
 
 
 async def _deploying(platform: Controlled, order: Order) -> AsyncIterator[bytes]:

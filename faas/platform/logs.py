@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import logging
 import os
+from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
@@ -16,8 +17,11 @@ logger = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 16 * 2**20
 MAX_LINE_BYTES = 64 * 2**10
+MAX_BEHIND = 1000
+"""Lines that a reader may be behind."""
 _MUCH_BYTES = 16 * 2**10
 _REST = 4
+_BLOCK_BYTES = 64 * 2**10
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -33,17 +37,17 @@ class LogFile:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.jsonl"
-        self._followers: set[asyncio.Queue[Line]] = set()
+        self._before = folder / f"{name}.1.jsonl"
+        self._followers: set[_Follower] = set()
         self._is_failing = False
 
     def write(self, instance: str, *texts: str) -> None:
         """Add lines. A disk that is full loses them, which is told once, and nothing else."""
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        now = _now()
         lines = [Line(now, instance, text) for text in texts]
         for follower in self._followers:
             for line in lines:
-                if not follower.full():
-                    follower.put_nowait(line)
+                follower.tell(line)
         try:
             self._append(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         except OSError as error:
@@ -59,17 +63,12 @@ class LogFile:
             file.write(b"\n" + data if self._is_failing else data)  # a line may have been cut in the middle
             size = file.tell()
         if size >= MAX_FILE_BYTES:
-            self.path.replace(self.path.with_suffix(".1.jsonl"))
+            self.path.replace(self._before)
 
     def last(self, num_lines: int) -> list[Line]:
         """Return the last lines, oldest first."""
-        try:
-            with self.path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - num_lines * 512 - MAX_LINE_BYTES))
-                lines = file.read().splitlines()[-num_lines:] if num_lines else []
-        except OSError:
-            return []
+        lines = _tail(self.path, num_lines)
+        lines = _tail(self._before, num_lines - len(lines)) + lines
         return [line for line in map(_line, lines) if line is not None]
 
     @property
@@ -77,15 +76,81 @@ class LogFile:
         """How many read along."""
         return len(self._followers)
 
-    async def follow(self) -> AsyncIterator[Line]:
-        """Yield each line as it is written. A reader that is 1,000 lines behind misses some."""
-        queue: asyncio.Queue[Line] = asyncio.Queue(1000)
-        self._followers.add(queue)
+    async def follow(self, num_lines: int = 0) -> AsyncIterator[Line]:
+        """Yield the last lines and then each one as it is written, until the log is closed.
+
+        A reader that is `MAX_BEHIND` lines behind misses what is written until it has caught up, and is told how much.
+        """
+        follower = _Follower()
+        self._followers.add(follower)
         try:
-            while True:
-                yield await queue.get()
+            for past in self.last(num_lines):
+                yield past
+            while (line := await follower.next()) is not None:
+                yield line
         finally:
-            self._followers.discard(queue)
+            self._followers.discard(follower)
+
+    def close(self) -> None:
+        """End all who follow: nothing more is written."""
+        for follower in self._followers:
+            follower.end()
+
+
+class _Follower:
+    """What one reader of a log has not read yet."""
+
+    def __init__(self) -> None:
+        self._lines: deque[Line] = deque()
+        self._num_missed = 0
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    def tell(self, line: Line) -> None:
+        """Have a line read, unless the reader is too far behind."""
+        if self._num_missed or len(self._lines) >= MAX_BEHIND:
+            self._num_missed += 1
+        else:
+            self._lines.append(line)
+        self._changed.set()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._is_over = True
+        self._changed.set()
+
+    async def next(self) -> Line | None:
+        """Return the next line, or in its place how many were missed; None once nothing more comes."""
+        while True:
+            if self._lines:
+                return self._lines.popleft()
+            if self._num_missed:
+                missed, self._num_missed = self._num_missed, 0
+                return Line(_now(), "-", f"faas: {missed} lines are left out here: they came faster than they are read")
+            if self._is_over:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def _tail(path: Path, num_lines: int) -> list[bytes]:
+    """Return the last lines of a file; none where it cannot be read."""
+    blocks: list[bytes] = []
+    try:
+        with path.open("rb") as file:
+            left, num_ends = file.seek(0, os.SEEK_END), 0
+            while left and num_ends <= num_lines:  # what comes before the first end is a line, whole or not
+                num_bytes = min(left, _BLOCK_BYTES)
+                left = file.seek(left - num_bytes)
+                blocks.append(file.read(num_bytes))
+                num_ends += blocks[-1].count(b"\n")
+    except OSError:
+        return []
+    return b"".join(reversed(blocks)).split(b"\n")[:-1][-num_lines:] if num_lines > 0 else []
 
 
 def _line(encoded: bytes) -> Line | None:

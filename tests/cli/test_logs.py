@@ -112,6 +112,13 @@ def test_following_goes_on_until_it_is_interrupted(home: Path) -> None:
         assert following.lines == ["2026-01-01T00:00:01.000+00:00 embed-2 two\n"]
 
 
+def test_following_ends_with_the_function(faas: Faas, home: Path) -> None:
+    with controlled(home, told):
+        outcome = faas("logs", "embed", "-f")
+    assert (outcome.code, len(outcome.out.split("\n"))) == (0, 3)
+    assert outcome.err == "embed is served no more\n"
+
+
 @pytest.mark.parametrize("args", [("embed", "-n", "-1"), ()])
 def test_a_wrong_option_is_a_wrong_call(faas: Faas, args: tuple[str, ...]) -> None:
     assert faas("logs", *args).code == 2

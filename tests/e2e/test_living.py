@@ -248,8 +248,10 @@ def test_a_deleted_function_answers_what_it_has_and_is_not_found_afterwards(livi
         async with httpx.AsyncClient(base_url=living.box.url, timeout=30) as client:
             call = asyncio.ensure_future(client.post("/f/say/", json=1.5))
             await asyncio.sleep(0.5)
-            await asyncio.to_thread(living.run, "delete", "say", "--yes")
-            assert call.done()
+            with living.box.popen("logs", "say", "--follow") as following:
+                await asyncio.to_thread(living.run, "delete", "say", "--yes")
+                assert call.done()
+                assert await asyncio.to_thread(following.wait, 30) == 0
             return await call, await client.post("/f/say/", json=0)
 
     answer, after = asyncio.run(story())

@@ -34,6 +34,58 @@ def test_it_is_rotated_by_size(tmp_path, monkeypatch):
     assert not file.path.exists() or file.path.stat().st_size < 500
 
 
+def test_the_last_lines_reach_back_behind_a_rotation(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "MAX_FILE_BYTES", 500)
+    file = LogFile(tmp_path, "f")
+    for i in range(8):
+        file.write("f-1", f"line {i}")
+    assert file.path.stat().st_size < 500, "some are before the rotation, some after"
+    assert texts(file, 6) == [f"line {i}" for i in range(2, 8)]
+
+
+def test_long_lines_are_as_many_as_short_ones(tmp_path):
+    file = LogFile(tmp_path, "f")
+    long = [f"{i:04}" + "x" * 5_000 for i in range(100)]
+    file.write("f-1", *long)
+    assert texts(file, 90) == long[10:]
+
+
+def test_who_follows_gets_the_last_lines_and_each_that_comes_and_the_end(tmp_path):
+    async def story():
+        file = LogFile(tmp_path, "f")
+        file.write("f-1", "a", "b", "c")
+        following = file.follow(2)
+        got = [(await anext(following)).text]
+        file.write("f-1", "d")  # before what is past has been read
+        file.close()
+        got += [line.text async for line in following]
+        assert file.num_followers == 0
+        return got
+
+    assert asyncio.run(story()) == ["b", "c", "d"]
+
+
+def test_who_follows_and_is_too_slow_is_told_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "MAX_BEHIND", 3)
+
+    async def story():
+        file = LogFile(tmp_path, "f")
+        following = file.follow()
+        first = asyncio.ensure_future(anext(following))
+        await asyncio.sleep(0)
+        file.write("f-1", *(str(i) for i in range(10)))
+        got = [(await first).text]
+        file.write("f-1", "as long as it has not caught up")
+        got += [(await anext(following)).text for _ in range(3)]
+        file.write("f-1", "after")
+        got.append((await anext(following)).text)
+        await following.aclose()
+        return got
+
+    missing = "faas: 8 lines are left out here: they came faster than they are read"
+    assert asyncio.run(story()) == ["0", "1", "2", missing, "after"]
+
+
 def test_a_disk_that_cannot_be_written_loses_lines_only(tmp_path):
     (tmp_path / "f.jsonl").mkdir()
     LogFile(tmp_path, "f").write("f-1", "lost")

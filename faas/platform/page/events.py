@@ -165,11 +165,10 @@ async def _follow(view: View, source: Source, wake: asyncio.Event) -> asyncio.Ta
         return None
 
     async def follow() -> None:
-        async for line in file.follow():
+        async for line in file.follow(NUM_LOG_LINES):
             view.lines.append(line)
             wake.set()
 
     task = asyncio.ensure_future(follow())
-    await asyncio.sleep(0)  # it listens from here on, and nothing is written before the last lines are read
-    view.lines.extend(file.last(NUM_LOG_LINES))
+    await asyncio.sleep(0)  # then it has read the last lines
     return task
