@@ -7,7 +7,7 @@ import click
 from faas import names
 from faas.cli import listing, where
 from faas.cli.control import Control
-from faas.cli.failure import CALL_WAS_WRONG, Failure
+from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.cli.where import Where
 
 
@@ -19,8 +19,8 @@ from faas.cli.where import Where
 @click.option("--max", "most", type=click.IntRange(min=0), help="On a cluster: at most; 0 for any number.")
 @listing.option
 def command(name: str, instances: int | None, where: Where, least: int | None, most: int | None, as_json: bool) -> None:
-    """Bring the function NAME to a number of INSTANCES. 0 drains it at once; more are kept for a while, then load
-    decides again.
+    """Bring the function NAME to a number of INSTANCES, and wait until they are ready. 0 drains it at once; more are
+    kept for a while, then load decides again.
 
     On a cluster INSTANCES is how many there are at least, as --min says too, until the next deployment; load decides
     within --min and --max.
@@ -42,3 +42,5 @@ def command(name: str, instances: int | None, where: Where, least: int | None, m
     click.echo(f"{now['name']}: {now['ready']} of {now['instances']} ready")
     if instances > now.get("most", instances):
         click.echo(f"{now['name']} has at most {now['most']}, as its max_instances says: not {instances}", err=True)
+    if now.get("short") is not None:
+        raise Failure(f"not all are ready: {now['short']}", f"faas logs {now['name']} says more", WORK_FAILED)

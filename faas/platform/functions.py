@@ -189,8 +189,11 @@ class Functions:
         await asyncio.wait((gone,))
         self._tidy()
 
-    async def scale(self, name: str, num_instances: int) -> Hosted:
-        """Bring a function to a number of instances of its main revision; 0 drains those of all."""
+    async def scale(self, name: str, num_instances: int) -> str | None:
+        """Bring a function to a number of instances of its main revision; 0 drains those of all.
+
+        Returns once those that had to go are gone and the others are ready, or why not all of them are.
+        """
         hosted = self.get(name)
         main = hosted.main
         loop = hosted.loop_of(main.id) if main is not None else None
@@ -198,12 +201,15 @@ class Functions:
             await asyncio.gather(*(one.scale(0) for one in hosted.loops))
         elif loop is not None:
             await loop.scale(num_instances)
-        return hosted
+            return await loop.reach(min(num_instances, loop.preparation.description.max_instances))
+        return None
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing any more, and end every instance with a grace period."""
         self._upkeep.settle()
         await asyncio.gather(*(hosted.stop(grace_s) for hosted in self._all))
+        for hosted in self:
+            hosted.log.close()
 
     def cancel(self) -> None:
         """Let go of everything at once."""
@@ -267,6 +273,7 @@ class Functions:
         hosted.adopt(Revisions(name=hosted.name))
         gone = asyncio.ensure_future(hosted.gone())
         self._dismissed[gone] = hosted
+        gone.add_done_callback(lambda _: hosted.log.close())
         gone.add_done_callback(self._dismissed.pop)
         return gone
 

@@ -96,6 +96,7 @@ class ScalingLoop:
         self._changed = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_refused = False
+        self._num_reaching = 0  # who waits for instances that were asked for by hand
         concurrency.on_return = self._returned
 
     def wake(self) -> None:
@@ -120,13 +121,34 @@ class ScalingLoop:
 
         Returns when those that had to go are gone.
         """
-        description = self.preparation.description
-        wanted = min(num_instances, description.max_instances)
-        self._wanted.by_hand(wanted, self._clock() + description.scaledown_window_s)
+        wanted = min(num_instances, self.preparation.description.max_instances)
+        self._hold(wanted)
         self._converge(wanted)
         self._forget()
         self.wake()
         await self._drains.over()
+
+    async def reach(self, num_instances: int) -> str | None:
+        """Wait until this many instances are ready, and keep them for a scale-down window at least.
+
+        Returns why they will not be ready, where a start came to nothing.
+        """
+        limit_s = self.preparation.description.startup_timeout_s + STARTUP_SLACK_S
+        self._num_reaching += 1
+        try:
+            async with asyncio.timeout(limit_s):
+                while self.num_ready < num_instances:
+                    if sum(made.serves for made in self.instances) < num_instances:
+                        return self.starts.failure or "fewer are wanted by now"
+                    failure = await self.starts.prove()
+                    if failure is not None:
+                        return failure
+        except TimeoutError:
+            return f"they were not ready within {limit_s:g} s"
+        finally:
+            self._num_reaching -= 1
+        self._hold(num_instances)
+        return None
 
     async def prove(self, num_instances: int) -> str | None:
         """Have this many instances now, and wait for the first that is ready.
@@ -179,6 +201,9 @@ class ScalingLoop:
         """Return what the activator knows of an instance, while it takes calls."""
         return self._endpoints.get(made)
 
+    def _hold(self, num_instances: int) -> None:
+        self._wanted.by_hand(num_instances, self._clock() + self.preparation.description.scaledown_window_s)
+
     def _forget(self) -> None:
         self._wanted.forget(self.num_ready, self._clock())
 
@@ -205,7 +230,7 @@ class ScalingLoop:
         return self._wanted.wait_s(now, is_settled=self.num_ready == wanted)
 
     def _count(self, now: float) -> int:
-        return self._wanted.count(now, is_proving=self.starts.is_proving)
+        return self._wanted.count(now, is_proving=self.starts.is_proving or self._num_reaching > 0)
 
     def _may_rest(self, now: float) -> bool:
         """Whether nothing runs or should, and nobody who waits could be served by trying now."""

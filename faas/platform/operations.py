@@ -57,13 +57,15 @@ class Operations:
         return self._functions.get(name).log
 
     async def scale(self, name: str, num_instances: int) -> dict[str, Any]:
-        """Bring a function to a number of instances; returns when those that must go are gone.
+        """Bring a function to a number of instances; returns when those that must go are gone and the others ready.
 
-        Beside what is known of it, the answer has the number that was `wanted` and the `most` that it may have.
+        Beside what is known of it, the answer has the number that was `wanted`, the `most` that it may have, and in
+        `short` why it has fewer.
         """
-        hosted = await self._functions.scale(name, num_instances)
+        short = await self._functions.scale(name, num_instances)
+        hosted = self._functions.get(name)
         most = hosted.main.preparation.description.max_instances if hosted.main is not None else 0
-        return rows.function_row(hosted, self._url) | {"wanted": num_instances, "most": most}
+        return rows.function_row(hosted, self._url) | {"wanted": num_instances, "most": most, "short": short}
 
     async def deploy(self, order: Order, progress: Progress) -> Outcome:
         """Make the functions of a target ready and deploy each; one that fails keeps no other from it.

@@ -36,7 +36,7 @@ class Starts:
         self.seconds: dict[str, Histogram] = {}
         self.failure: str | None = None
         self._backoff = Backoff()
-        self._proof: asyncio.Future[str | None] | None = None
+        self._proofs: list[asyncio.Future[str | None]] = []
 
     @property
     def num_ready(self) -> int:
@@ -52,7 +52,7 @@ class Starts:
     @property
     def is_proving(self) -> bool:
         """Whether somebody waits for the outcome of the next start."""
-        return self._proof is not None and not self._proof.done()
+        return any(not proof.done() for proof in self._proofs)
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until the next may be tried, after some have failed."""
@@ -60,8 +60,8 @@ class Starts:
 
     def prove(self) -> asyncio.Future[str | None]:
         """Return the outcome of the next start: why there is no instance, or None once one is ready."""
-        self._proof = asyncio.get_running_loop().create_future()
-        return self._proof
+        self._proofs.append(asyncio.get_running_loop().create_future())
+        return self._proofs[-1]
 
     def succeeded(self, made: Instance) -> None:
         """Count an instance that has just become ready."""
@@ -92,5 +92,7 @@ class Starts:
             self._settle("it was stopped before it was ready")
 
     def _settle(self, failure: str | None) -> None:
-        if self._proof is not None and not self._proof.done():
-            self._proof.set_result(failure)
+        for proof in self._proofs:
+            if not proof.done():
+                proof.set_result(failure)
+        self._proofs.clear()

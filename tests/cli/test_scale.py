@@ -28,6 +28,14 @@ def test_more_than_the_most_is_told(faas: Faas, home: Path) -> None:
     assert outcome.err == "embed has at most 3, as its max_instances says: not 99\n"
 
 
+def test_why_not_all_are_ready_is_told(faas: Faas, home: Path) -> None:
+    answer = {"name": "embed", "instances": 1, "ready": 1, "wanted": 2, "most": 3, "short": "RuntimeError: no model"}
+    with controlled(home, always(answer)):
+        outcome = faas("scale", "embed", "2")
+    assert (outcome.code, outcome.out) == (1, "embed: 1 of 1 ready\n")
+    assert outcome.err == "error: not all are ready: RuntimeError: no model\nnext:  faas logs embed says more\n"
+
+
 def test_an_unknown_function_is_a_wrong_call(faas: Faas, home: Path) -> None:
     async def answer(_: Seen) -> Response:
         return refusal(404, "no function 'x' here")

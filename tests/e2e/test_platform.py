@@ -178,6 +178,10 @@ def test_a_function_that_cannot_start_says_why_and_disturbs_no_other(box):
         assert box.call("broken", 1).status_code == 503
     assert box.function("broken")["starts"] - starts <= 3
     assert "the model is not here" in box.function("broken")["failure"]
+    scaled = box.run("scale", "broken", "1")
+    assert scaled.returncode == 1
+    assert "error: not all are ready: " in scaled.stderr
+    assert "the model is not here" in scaled.stderr
 
 
 def test_bad_requests_disturb_nobody(box):

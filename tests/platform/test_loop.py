@@ -269,6 +269,60 @@ def test_scale_up_by_hand_holds_for_a_window(bench):
     asyncio.run(story())
 
 
+def test_a_scale_up_by_hand_ends_once_all_are_ready_and_holds_from_then_on(bench):
+    async def story():
+        await bench.loop.scale(2)
+        reaching = asyncio.ensure_future(bench.loop.reach(2))
+        await bench.run(10.0)  # longer than the window
+        for made in bench.launcher.launched:
+            assert not reaching.done()
+            bench.launcher.ready(made)
+            await bench.run()
+        assert await reaching is None
+        await bench.run(4.0)
+        assert len(bench.living) == 2
+        assert await bench.loop.reach(2) is None
+        await bench.run(20.0)
+        assert bench.living == []
+
+    asyncio.run(story())
+
+
+def test_a_scale_up_by_hand_that_comes_to_nothing_says_why(bench):
+    async def story():
+        await bench.loop.scale(2)
+        reaching = asyncio.ensure_future(bench.loop.reach(2))
+        await bench.run()
+        bench.launcher.ready(bench.launcher.launched[0])
+        bench.launcher.end(bench.launcher.launched[1], failure="MemoryError")
+        assert await reaching == "MemoryError"
+        await bench.loop.scale(2)
+        assert await bench.loop.reach(2) == "MemoryError"  # it is not tried again yet
+        await bench.loop.scale(0)
+
+    asyncio.run(story())
+
+
+def test_a_scale_up_by_hand_that_finds_no_room_says_so(tmp_path):
+    async def story():
+        bench = Bench(tmp_path, admit=lambda _: "no memory for an instance")
+        await bench.loop.scale(1)
+        assert await bench.loop.reach(1) == "no memory for an instance"
+
+    asyncio.run(story())
+
+
+def test_a_scale_up_by_hand_that_is_taken_back_says_so(bench):
+    async def story():
+        await bench.loop.scale(2)
+        reaching = asyncio.ensure_future(bench.loop.reach(2))
+        await bench.run()
+        await bench.loop.scale(0)
+        assert "stopped before it was ready" in await reaching
+
+    asyncio.run(story())
+
+
 def test_a_drain_waits_for_what_is_in_flight(bench):
     async def story():
         call = bench.call()
