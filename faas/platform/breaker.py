@@ -115,6 +115,11 @@ class Capacity:
         endpoint.limit = endpoint.in_flight - 1
         return True
 
+    def arrive(self) -> None:
+        """A request arrives, to `leave` when it is over, that `acquire`s an instance later."""
+        self.counts.requests += 1
+        self.concurrency.enter()
+
     def enter(self) -> Endpoint | None:
         """A request arrives, to `leave` when it is over: `acquire` for it."""
         self.counts.requests += 1

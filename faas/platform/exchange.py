@@ -74,7 +74,7 @@ class Exchange:
         self._is_over = False
         self._hold: Hold | None = None  # made when it first has to wait
         self._seeking: Seeking | None = None  # made when its function is not known yet
-        self._line: Line | None = None  # where an instance's time for it runs
+        self._line: Line | None = None  # where an instance's time for it runs, or that for its body to come
         self._reader: ResponseReader | None = None  # of an answer that does not come whole
         self._tries = 0
 
@@ -100,6 +100,10 @@ class Exchange:
         capacity = self._capacity = route.capacity
         self._path = route.path + mark + query if mark else route.path
         meant = head.instance_id if route.path == FEEDBACK else b""
+        if not self.is_complete and not meant and not capacity.is_at_zero and self._lacks_body:
+            capacity.arrive()
+            self._await_body()
+            return
         endpoint = capacity.enter_at(meant) if meant else capacity.enter()
         if endpoint is None:
             self._wait(first=False)
@@ -131,6 +135,9 @@ class Exchange:
             self._back.send(data)
         elif not self._is_over:
             self._body += data
+            if self._line is not None and not self._lacks_body:
+                self._end_time()
+                self._take_turn()
 
     def tunnel(self, data: bytes) -> None:
         """Bytes of an upgraded connection."""
@@ -155,7 +162,39 @@ class Exchange:
             self._capacity.counts.cancelled += 1
         self._end(keep_back=False)
 
+    @property
+    def _lacks_body(self) -> bool:
+        """Whether a small body is still to come, for which no place at an instance need be kept.
+
+        A client that waits to be asked for it is asked by an instance, and a larger one goes there as it comes.
+        """
+        if self.is_complete or not self._capacity.limit or self._capacity.call_s is None:
+            return False
+        return len(self._body) < _MAX_HELD_BODY_BYTES and not self.head.waits_to_be_asked
+
+    def _await_body(self) -> None:
+        most_s = self._capacity.call_s
+        assert most_s is not None
+        self._line = self._front.deadlines[most_s]
+        self._line.begin(self)
+
     # The queue's side.
+
+    def _take_turn(self) -> None:
+        """Go to an instance, or wait for one; who has waited already is the first in line."""
+        endpoint = self._capacity.acquire()
+        if endpoint is None:
+            self._wait(first=self._hold is not None)
+        else:
+            self.forward(endpoint)
+
+    def granted(self, endpoint: Endpoint) -> None:
+        """The wait is over: `endpoint` takes the request, if it is here."""
+        if self._lacks_body:
+            self._capacity.release(endpoint)
+            self._await_body()
+        else:
+            self.forward(endpoint)
 
     def _wait(self, *, first: bool) -> None:
         if self._hold is None:
@@ -271,7 +310,7 @@ class Exchange:
             return
         back, endpoint = self._back, self._endpoint
         why = "the instance did not answer within the function's time"
-        if not self.is_complete and back is not None and not back.is_congested:
+        if not self.is_complete and (back is None or not back.is_congested):
             why = "the rest of the request did not arrive within the function's time"
         elif endpoint is not None:
             self._capacity.unreachable(endpoint)

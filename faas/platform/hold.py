@@ -12,7 +12,7 @@ from faas.platform.request_head import Held
 class Holder(Protocol):
     """Whose request it is."""
 
-    def forward(self, endpoint: Endpoint) -> None:
+    def granted(self, endpoint: Endpoint) -> None:
         """The wait is over: `endpoint` takes the request."""
 
     def give_up(self, error: FaasError) -> None:
@@ -64,7 +64,7 @@ class Hold:
             self._timer = None
         waited_ms = (self._capacity.clock() - self._since_s) * 1e3
         self.held = self.held._replace(total_ms=self.held.total_ms + waited_ms)
-        self._holder.forward(endpoint)
+        self._holder.granted(endpoint)
 
     def refused(self, reason: str, retry_after_s: int) -> None:
         """The queue's word that nobody will."""

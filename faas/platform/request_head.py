@@ -28,6 +28,7 @@ _HOST = re.compile(rb"\r\nhost:[^\r\n]*", re.IGNORECASE)
 _TAGS = (b"x-faas-tag", b"knative-serving-tag")
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _STATED_ID = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_EXPECT = re.compile(rb"\r\nexpect:", re.IGNORECASE)
 _MILLISECONDS = re.compile(rb"[0-9]{1,15}(?:\.[0-9]{0,15})?")
 _DECLINED_UPGRADES = (b"h2c", b"http/", b"tls/")  # an instance speaks HTTP/1.1, and a tunnel would hide requests
 
@@ -64,6 +65,11 @@ class RequestHead:
         self.lines = lines
         self._path = b""  # of the head that was encoded last: the same head often comes again
         self._start = b""
+
+    @property
+    def waits_to_be_asked(self) -> bool:
+        """Whether the client holds the body back until it is told to send it."""
+        return _EXPECT.search(self.lines) is not None
 
     def encode(self, path: bytes, body: bytes, request_id: bytes, held: Held | None) -> bytes:
         """The head as an instance gets it, for `path`, and what there is of the body."""
