@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from faas.errors import MalformedBody
@@ -30,6 +30,8 @@ _NOTES: Final = {
     "default": b"x-default-answer",
 }
 
+_SINGLE: Final = frozenset((b"content-type", b"content-length", REQUEST_ID, TIMEOUT_MS, PRIORITY, QUEUE_TIMEOUT_MS))
+
 _ID_BYTES: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/+=@-"
 _MAX_ID_LENGTH: Final = 128
 _TRACEPARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
@@ -49,6 +51,27 @@ class RequestIds:
         if not self._prefix:
             self._prefix = secrets.token_hex(6).encode()
         return b"%s-%x" % (self._prefix, self._next())
+
+
+def by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return headers by their names, in lower case; one that comes several times as the one list that it means."""
+    found = dict(raw)
+    return found if len(found) == len(raw) else _joined(raw)
+
+
+def _joined(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Join what comes several times (RFC 9110, 5.2; of cookies RFC 9113, 8.2.3).
+
+    A type that is said twice is still one.
+    """
+    found: dict[bytes, bytes] = {}
+    for name, value in raw:
+        before = found.get(name)
+        if before is None or (before == value and name in _SINGLE):
+            found[name] = value
+        else:
+            found[name] = b"%b%b%b" % (before, b"; " if name == b"cookie" else b", ", value)
+    return found
 
 
 class Headers(Mapping[str, str]):

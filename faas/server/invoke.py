@@ -79,7 +79,7 @@ class Invoke:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as an ASGI application."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = stated.by_name(scope["headers"])
         request_id = self._ids.of(headers.get(stated.REQUEST_ID))
         asked = Asked(self._clock(), headers, request_id, Body(receive, headers, self._limit))
         call: Call | None = None

@@ -232,6 +232,22 @@ async def test_context_has_headers_and_a_valid_trace(serving):
             assert "traceparent" not in (await served.client.post("/", headers={"traceparent": bad})).json()
 
 
+async def test_a_header_that_comes_several_times_is_one_list(serving):
+    @inference_function
+    async def seen(x: int, context: Context) -> dict[str, str]:
+        return dict(context.headers)
+
+    sent = [("X-Mine", "a"), ("X-Mine", "a"), ("X-Mine", "b"), ("Cookie", "c=1"), ("Cookie", "d=2")]
+    json_type = ("Content-Type", "application/json")
+    async with serving(seen) as served:
+        said = (await served.client.post("/", content=b"1", headers=[*sent, json_type, json_type])).json()
+        assert (said["x-mine"], said["cookie"]) == ("a, a, b", "c=1; d=2")
+        other = ("Content-Type", "text/plain")
+        assert (await served.client.post("/", content=b"1", headers=[json_type, other])).status_code == 415
+        events = [("Accept", "text/event-stream"), ("Accept", "*/*")]
+        assert (await served.client.post("/", content=b"1", headers=events)).text.startswith("data: ")
+
+
 async def test_a_large_answer_is_written_as_any_is(serving):
     @inference_function(batching=Batching(max_batch_size=2))
     class Large:
