@@ -84,7 +84,7 @@ class Zygote:
         ours, theirs = protocol.socketpair()
         with theirs:
             request = Request(
-                entry="warmpool.zygote:inherit",
+                entry=protocol.INHERIT_ENTRY,
                 payload=protocol.encode_inherit(message),
                 fds={"zygote": theirs.fileno()},
                 num_workers=_ONE_THREAD_EACH,

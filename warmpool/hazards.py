@@ -22,10 +22,16 @@ def after_imports(opened_by_imports: Collection[int]) -> str | None:
 
 def after_preload(opened: Collection[int]) -> str | None:
     """Return what a preload did that a worker could not go on with, though it can do it anew for itself, or None."""
-    if "anon_inode:[eventpoll]" in _targets(opened):
+    targets = _targets(opened)
+    if "anon_inode:[eventpoll]" in targets:
         return (
             "the code makes an event loop when it is loaded, and workers cannot go on with one that was forked: each "
             "loads the code for itself; to make the loop when it is first used saves them that"
+        )
+    if any(target.startswith(("socket:", "pipe:")) for target in targets):
+        return (
+            "the code opens a connection or a pipe when it is loaded, and workers cannot share it: each loads the code "
+            "for itself; to open it when it is first used saves them that"
         )
     return None
 

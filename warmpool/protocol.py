@@ -23,6 +23,8 @@ INLINE_PAYLOAD_BYTES = 32 * 1024
 
 ADOPTED = b"adopted"
 """What a parked worker answers to `Adopt`, before it does anything of the request."""
+INHERIT_ENTRY = "warmpool.zygote:inherit"
+"""The entry of a worker that becomes a hot zygote."""
 SETTLED = b"settled"
 """What a parked worker sends once it has done what `Fork.park` asked for."""
 

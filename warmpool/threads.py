@@ -47,6 +47,11 @@ def plan(environ: Mapping[str, str], num_threads: int) -> dict[str, str]:
     return planned
 
 
+def chosen(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables of `ONE_THREAD` that code in a zygote has set otherwise, for itself; None: taken out."""
+    return {name: environ.get(name) for name, value in ONE_THREAD.items() if environ.get(name) != value}
+
+
 class Limits:
     """Where the CPU quota stands and how to set the counts: looked up once, in the zygote; applied in each worker."""
 

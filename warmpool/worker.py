@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
-from warmpool import descriptors, fresh, lifeline, protocol, threads
+from warmpool import descriptors, fresh, lifeline, orphans, protocol, threads
 
 _STREAMS = {"stdout": 1, "stderr": 2}
 _libc = ctypes.CDLL(None)
@@ -25,6 +25,7 @@ _libc = ctypes.CDLL(None)
 def become_worker(lifeline_fd: int, keep: Collection[int], opened_by_imports: Collection[int]) -> None:
     """Turn a copy of the zygote into a process of its own."""
     os.setsid()  # what it sends to its own process group reaches no sibling
+    orphans.adopt()
     lifeline.hold(lifeline_fd)
     descriptors.close_all_but({lifeline_fd, *keep, *opened_by_imports})
     descriptors.make_private(opened_by_imports)

@@ -13,12 +13,13 @@ import gc
 import importlib
 import os
 import select
+import signal
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from warmpool import (
     descriptors,
@@ -28,6 +29,7 @@ from warmpool import (
     holes,
     hugepages,
     lifeline,
+    orphans,
     protocol,
     selftest,
     threads,
@@ -36,13 +38,22 @@ from warmpool import (
 from warmpool.errors import ForkRefused, ProtocolError
 
 
+class _Child(NamedTuple):
+    """A process that is reaped here. `fork` is None of one that was not forked here."""
+
+    pid: int
+    fork: int | None
+    is_zygote: bool = False
+
+
 class Zygote:
     """The state of the serving loop, of which a forked worker uses only what `_be_worker` names."""
 
     def __init__(self, sock: socket.socket, lifeline_fd: int) -> None:
         self._sock = sock
         self._own_fds = {sock.fileno(), lifeline_fd}
-        self._workers: dict[int, int] = {}  # pidfd -> id of the fork
+        self._children: dict[int, _Child] = {}  # by pidfd
+        self._helpers: set[int] = set()  # the processes that imports have started
         self._opened_by_imports: list[int] = []
         self._remembered: dict[str, str | None] = {}
         self._blamed: str | None = None  # the first import after which a fork was not safe
@@ -81,9 +92,10 @@ class Zygote:
     def _settle(self, remembered: dict[str, str | None]) -> None:
         """Come to rest: what is here now is what every worker begins with."""
         fresh.settle()
-        self._remembered = remembered
+        self._remembered = remembered | threads.chosen(os.environ)
         self._limits = threads.Limits.find()
         self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
+        self._helpers = orphans.children()
         gc.collect()
         holes.fill()
         gc.freeze()
@@ -96,7 +108,7 @@ class Zygote:
                 for fd, _ in epoll.poll():
                     if fd != self._sock.fileno():
                         epoll.unregister(fd)
-                        self._reap(fd)
+                        self._reap(fd, epoll)
                         continue
                     try:
                         message, fds = protocol.receive(self._sock, protocol.ZYGOTE_INBOX)
@@ -137,7 +149,8 @@ class Zygote:
         finally:
             protocol.close_all(fds)
         pidfd = os.pidfd_open(pid)
-        self._workers[pidfd] = message.id
+        becomes_zygote = message.request is not None and message.request.entry == protocol.INHERIT_ENTRY
+        self._children[pidfd] = _Child(pid, message.id, becomes_zygote)
         return pidfd
 
     def _why_not_fork(self) -> str | None:
@@ -184,18 +197,33 @@ class Zygote:
         os.close(pidfd)
         self._sock.close()
 
-    def _reap(self, pidfd: int) -> None:
+    def _reap(self, pidfd: int, epoll: select.epoll) -> None:
         ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
         assert ended is not None
         os.close(pidfd)
-        status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        protocol.send(self._sock, protocol.Exited(id=self._workers.pop(pidfd), status=status))
+        child = self._children.pop(pidfd)
+        if child.fork is not None:
+            status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+            protocol.send(self._sock, protocol.Exited(id=child.fork, status=status))
+        self._take_over(epoll, are_workers=child.is_zygote)
+
+    def _take_over(self, epoll: select.epoll, *, are_workers: bool) -> None:
+        """End what a worker has left behind; the workers of a hot zygote live on. All are reaped here."""
+        known = self._helpers.union(child.pid for child in self._children.values())
+        for pid in orphans.children() - known:
+            with contextlib.suppress(OSError):  # no descriptor is left: next time
+                pidfd = os.pidfd_open(pid)
+                self._children[pidfd] = _Child(pid, None)
+                epoll.register(pidfd, select.EPOLLIN)
+                if not are_workers:
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
 
 def main() -> NoReturn:
     """Be a zygote until the client hangs up."""
     sock_fd, lifeline_fd = map(int, sys.argv[1:])
     del sys.argv[1:]
+    orphans.adopt()
     lifeline.hold(lifeline_fd)
     sock = socket.socket(fileno=sock_fd)
     sock.set_inheritable(False)

@@ -10,6 +10,7 @@ import tempfile
 
 import pytest
 
+from tests.warmpool.conftest import zombies_of
 from warmpool.client import Zygote
 from warmpool.errors import ProtocolError, ZygoteDied, ZygoteStartError
 from warmpool.process import STATUS_UNKNOWN
@@ -253,14 +254,17 @@ async def test_a_signal_to_its_own_process_group_stays_with_the_worker(zygote, u
     await other.wait()
 
 
+@pytest.mark.parametrize("entry", ["start_children", "start_daemons"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-async def test_what_a_worker_has_started_ends_with_it(zygote, ended, number):
+async def test_what_a_worker_has_started_ends_with_it(zygote, ended, number, entry):
     reader, writer = os.pipe()
-    worker = await zygote.fork(Request(entry="entries:start_children", fds={"out": writer}))
+    worker = await zygote.fork(Request(entry=f"entries:{entry}", fds={"out": writer}))
     children = [os.pidfd_open(pid) for pid in json.loads(await asyncio.to_thread(os.read, reader, 1000))]
     worker.kill(number)
     assert await worker.wait() == -number
     assert all(ended(child, 10) for child in children)
+    while zombies_of(zygote.pid):
+        await asyncio.sleep(0.005)
     for fd in (reader, writer, *children):
         os.close(fd)
 

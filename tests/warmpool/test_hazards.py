@@ -1,5 +1,6 @@
 """FK-01 and its kind: what must not be forked is not, and the reason is told."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,24 @@ async def test_code_that_makes_an_event_loop_when_it_is_loaded_is_each_workers_o
         assert "no hot zygote: the code makes an event loop when it is loaded" in caplog.text
         done = await run(lambda request: pool.take(wanted, request), "entries:echo", b"x")
         assert (done.output, done.worker.how) == (b"x", "fork")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("entry", ["open_a_connection", "open_a_pipe"])
+async def test_a_connection_that_is_open_once_the_code_is_loaded_is_each_workers_own(
+    environment, run, caplog, tmp_path, entry
+):
+    address = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        preload = Preload(entry=f"preloads:{entry}", payload=address.encode())
+        async with WarmPool() as pool:
+            wanted = environment("entries", "preloads", preload=preload)
+            assert (await pool.warm(wanted)).environment == wanted.base
+            assert "no hot zygote: the code opens a connection or a pipe when it is loaded" in caplog.text
+            done = await run(lambda request: pool.take(wanted, request), "entries:echo", b"x")
+            assert (done.output, done.worker.how) == (b"x", "fork")
 
 
 @pytest.mark.anyio

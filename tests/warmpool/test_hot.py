@@ -42,6 +42,13 @@ async def test_workers_find_what_was_preloaded_and_are_its_children(environment,
         assert plain["parent"] == base.pid
 
 
+async def test_or_04_variables_that_code_sets_when_it_is_loaded_are_its_workers_own(environment, run):
+    async with WarmPool() as pool:
+        wanted = environment("entries", preload=Preload(entry="preloads:choose_threads"))
+        told = (await run(take(pool, wanted), "preloads:tell")).answer
+        assert (told["threads_here"], told["tokenizers"]) == ("3", "true")
+
+
 @pytest.mark.slow
 async def test_it_is_a_zygote_like_any_other(environment, run):
     async with WarmPool(buffer=2) as pool:

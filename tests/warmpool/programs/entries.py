@@ -174,6 +174,21 @@ def start_children(payload: bytes, fds: dict[str, int]) -> None:
     signal.pause()
 
 
+_FORSAKE = """
+import subprocess
+apart = {"start_new_session": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+print(subprocess.Popen(["sleep", "1000"], **apart).pid)
+"""
+
+
+def start_daemons(payload: bytes, fds: dict[str, int]) -> None:
+    """Have a child in a session of its own, and another one whose parent has ended, and wait."""
+    apart = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    forsaken = subprocess.run([sys.executable, "-c", _FORSAKE], capture_output=True, check=True)
+    os.write(fds["out"], json.dumps([apart.pid, int(forsaken.stdout)]).encode())
+    signal.pause()
+
+
 def hang(payload: bytes, fds: dict[str, int]) -> None:
     """Ignore what can be ignored, hold the interpreter's lock, and never come back from native code."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:

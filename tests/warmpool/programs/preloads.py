@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import threading
 
 HELD: dict[str, object] = {}
@@ -12,6 +13,12 @@ def keep(payload: bytes) -> None:
     HELD["payload"] = payload.decode()
     HELD["made_in"] = os.getpid()
     HELD["threads"] = os.environ["OMP_NUM_THREADS"]
+
+
+def choose_threads(payload: bytes) -> None:
+    """Do what modules do at their top."""
+    os.environ["OMP_NUM_THREADS"] = "3"
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 
 def fail(payload: bytes) -> None:
@@ -28,6 +35,7 @@ def leave(payload: bytes) -> None:
 
 def tell(payload: bytes, fds: dict[str, int]) -> None:
     found = HELD | {"pid": os.getpid(), "parent": os.getppid(), "threads_here": os.environ.get("OMP_NUM_THREADS")}
+    found["tokenizers"] = os.environ.get("TOKENIZERS_PARALLELISM")
     with os.fdopen(fds["out"], "w") as out:
         json.dump(found, out)
 
@@ -38,6 +46,16 @@ def take_memory(payload: bytes) -> None:
 
 def make_a_loop(payload: bytes) -> None:
     HELD["loop"] = asyncio.new_event_loop()
+
+
+def open_a_connection(payload: bytes) -> None:
+    """Connect to the server on the socket `payload`, as a client of a database does that is made with its module."""
+    HELD["connection"] = connection = socket.socket(socket.AF_UNIX)
+    connection.connect(payload.decode())
+
+
+def open_a_pipe(payload: bytes) -> None:
+    HELD["pipe"] = os.pipe()
 
 
 def touch_cuda(payload: bytes) -> None:
