@@ -229,6 +229,7 @@ def _let_go(made: Instance) -> None:
 
 
 def _listening(address: str) -> socket.socket:
+    os.makedirs(os.path.dirname(address), 0o700, exist_ok=True)  # it may have been tidied away
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(address)

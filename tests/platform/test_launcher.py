@@ -99,3 +99,10 @@ async def test_what_the_machine_lacks_is_the_reason_and_nothing_stays_open(tmp_p
         await asyncio.sleep(0)
     assert descriptors() == before
     assert list(tmp_path.iterdir()) == [], "its socket is gone"
+
+
+async def test_a_folder_of_sockets_that_was_tidied_away_is_made_anew(tmp_path):
+    folder = tmp_path / "tidied"
+    made = await launched(folder, OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+    assert "Cannot allocate memory" in made.failure
+    assert folder.stat().st_mode & 0o777 == 0o700
