@@ -169,7 +169,6 @@ class _Maker:
 
     async def _checked(self, found: Preparation, made: Made, candidate: _Candidate, checker: Waiting) -> Preparation:
         """Thaw in a fresh process and compare the answers; a snapshot that is not as good as `setup()` is not used."""
-        self.progress(f"thawing {found.name} in a fresh process")
         folder = str(candidate.folder)
         task = Task(verb="check", target=self.target, function=found.name, folder=folder, later=candidate.later)
         try:

@@ -31,7 +31,7 @@ _RECORDED = instance  # an instance needs its modules too: they are part of what
 
 def main() -> int:
     """Do the task on standard input. Returns the exit status."""
-    return tasks.serve(Task, lambda task, report: _make(task, report) if task.verb == "make" else _check(task))
+    return tasks.serve(Task, lambda task, report: _make(task, report) if task.verb == "make" else _check(task, report))
 
 
 def _make(task: Task, report: Report) -> Made | Needs:
@@ -143,7 +143,8 @@ def _freeze(function: Function, state: Any, task: Task, report: Report) -> tuple
     return manifest.digest, None, manifest.tensor_bytes
 
 
-def _check(task: Task) -> Checked:
+def _check(task: Task, report: Report) -> Checked:
+    report(Step(f"thawing {task.function} in a fresh process"))
     noticing = later.Noticing(task.later)
     with later.importing_later(task.later):
         function = _pick(targets.load(task.target), task.function)

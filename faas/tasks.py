@@ -1,8 +1,9 @@
 """Work done in a process of its own: what it is comes on standard input, what becomes of it comes back line by line.
 
-`run` and `ahead` are the parent's side, `serve` the child's. A child reads one task as JSON from standard input and
-writes reports, one JSON line each, to the descriptor that the task names; standard output and error are those of the
-code it runs.
+`run` and `ahead` are the parent's side, `serve` the child's. A child reads one task, a JSON line, from standard input
+and writes reports, one JSON line each, to the descriptor that the task names; standard output and error are those of
+the code it runs. Each further line asks it where it stands; when its standard input ends, so has its parent, and it
+ends.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import msgspec
 
+from faas import users_errors
 from faas.errors import FaasError, NotPrepared, named
+from faas.slow_steps import SlowSteps
 from warmpool import threads
 
 Progress = Callable[[str], None]
@@ -40,6 +44,12 @@ class Found(msgspec.Struct, frozen=True, tag="found"):
     function: str
 
 
+class Stands(msgspec.Struct, frozen=True, tag="stands"):
+    """Where the work stands, since that was asked: at which line of the user's; empty where at none."""
+
+    at: str
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """The work failed: `message` for people, `traceback` of the user's code where it was that."""
 
@@ -53,7 +63,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     report_fd: int = -1
 
 
-Message = Step | Found | Failed
+Message = Step | Found | Stands | Failed
 """What any child may report; its outcome, which is last, is of the module's own."""
 
 _T = TypeVar("_T", bound=Task)
@@ -63,15 +73,19 @@ Report = Callable[[msgspec.Struct], None]
 
 def serve(kind: type[_T], do: Callable[[_T, Report], msgspec.Struct]) -> int:
     """Do the task on standard input and report what comes of it last. Returns the exit status."""
-    content = sys.stdin.buffer.read()
+    orders = _own_input()
+    content = _line(orders)
     if not content:  # whoever started it ahead has no task for it
         return 0
     task = msgspec.json.decode(content, type=kind)
     os.set_inheritable(task.report_fd, False)
+    writing = threading.Lock()
 
     def report(message: msgspec.Struct) -> None:
-        os.write(task.report_fd, msgspec.json.encode(message) + b"\n")
+        with writing:
+            os.write(task.report_fd, msgspec.json.encode(message) + b"\n")
 
+    threading.Thread(target=_answer, args=(orders, report), name="faas-tasks", daemon=True).start()
     try:
         report(do(task, report))
     except FaasError as error:
@@ -82,6 +96,34 @@ def serve(kind: type[_T], do: Callable[[_T, Report], msgspec.Struct]) -> int:
         report(Failed(message=named(error), traceback=trace))
         return 1
     return 0
+
+
+def _own_input() -> int:
+    """Return standard input as a descriptor of our own; to the code that is run it has ended."""
+    orders = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return orders
+
+
+def _line(descriptor: int) -> bytes:
+    """Return what comes until a line ends, or all does; what was asked too early is white space after it."""
+    content = b""
+    while not content.endswith(b"\n") and (more := os.read(descriptor, 1 << 20)):
+        content += more
+    return content
+
+
+def _answer(orders: int, report: Report) -> None:
+    """Say where the main thread stands each time that is asked; end the process, with all it started, with its parent.
+
+    By descriptor: a thread that waits in a file of Python's would keep the interpreter from ending.
+    """
+    main = threading.main_thread().ident or 0
+    while os.read(orders, 1 << 10):
+        report(Stands(users_errors.stands_at(sys._current_frames().get(main))))
+    os.killpg(0, signal.SIGKILL)
 
 
 class Waiting:
@@ -99,12 +141,12 @@ class Waiting:
         self, task: Task, outcomes: msgspec.json.Decoder[Message | _Outcome], progress: Progress, *, what: str
     ) -> _Outcome:
         """Give it its one task and return what comes of it. Raises as `run` does."""
-        process, reader = self._process, self._reader
+        process, reader, orders = self._process, self._reader, self._process.stdin
         self._reader = -1
-        assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(msgspec.structs.replace(task, report_fd=self._writer)))
-        process.stdin.close()
-        last, found = await _reports(reader, outcomes, progress)
+        assert orders is not None
+        orders.write(msgspec.json.encode(msgspec.structs.replace(task, report_fd=self._writer)) + b"\n")
+        with SlowSteps(progress, ask=lambda: orders.write(b"\n")) as steps:
+            last, found = await _reports(reader, outcomes, steps)
         status = await process.wait()
         of = () if found is None else (found.function, found.siblings)
         if isinstance(last, Failed):
@@ -177,11 +219,12 @@ async def _start(module: str, python: str) -> Waiting:
 
 
 async def _reports(
-    descriptor: int, outcomes: msgspec.json.Decoder[Message | _Outcome], progress: Progress
+    descriptor: int, outcomes: msgspec.json.Decoder[Message | _Outcome], steps: SlowSteps
 ) -> tuple[Step | Failed | _Outcome, Found | None]:
     """Return the last report, and what was found where the target was loaded."""
     last: Step | Failed | _Outcome = Step("starting")
     found: Found | None = None
+    steps.wait("starting")
     stream = asyncio.StreamReader(limit=2**26)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", buffering=0)
@@ -192,9 +235,12 @@ async def _reports(
             if isinstance(report, Found):
                 found = report
                 continue
+            if isinstance(report, Stands):
+                steps.stands(report.at)
+                continue
             last = report
             if isinstance(report, Step):
-                progress(report.text)
+                steps.begin(report.text)
     finally:
         transport.close()
     return last, found

@@ -1,13 +1,16 @@
-"""Errors of the user's code in the user's terms: the line of their own that they come from, and what to correct."""
+"""The user's code in the user's terms: the line of their own that errors come from, or that it stands at."""
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from types import FrameType, ModuleType
 
 from faas import modules
 from faas.errors import FaasError, TargetError
 from faas.targets import Target, shown
+
+_LONGEST = 120
 
 
 def not_importable(target: Target, error: BaseException) -> TargetError:
@@ -30,6 +33,17 @@ def users_line(error: BaseException) -> str:
         return f"{shown(error.filename)}:{error.lineno}"
     frames = [(f, line) for f, line in traceback.walk_tb(error.__traceback__) if _is_users(f)]
     return f"{shown(frames[-1][0].f_code.co_filename)}:{frames[-1][1]}" if frames else ""
+
+
+def stands_at(frame: FrameType | None) -> str:
+    """Return where code stands: `FILE:LINE in NAME: TEXT`, at the innermost line of the user's own; empty at none."""
+    while frame is not None and not _is_users(frame):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(file, line).strip()[:_LONGEST]
+    return f"{shown(file)}:{line} in {frame.f_code.co_qualname}{f': {text}' if text else ''}"
 
 
 def _as_module(target: Target) -> str:

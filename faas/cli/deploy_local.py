@@ -13,6 +13,7 @@ from faas.cli import listing, progress
 from faas.cli.control import Control, record_here
 from faas.cli.failure import CALL_WAS_WRONG, WORK_FAILED, Failure
 from faas.platform.orders import Order, Outcome
+from faas.slow_steps import Ongoing
 from faas.targets import Target
 
 
@@ -72,7 +73,7 @@ def _deploy(control: Control, order: Order) -> Outcome:
         for line in control.lines("/deploy", msgspec.to_builtins(order)):
             said = msgspec.json.decode(line)
             if "step" in said:
-                step(said["step"])
+                step(Ongoing(said["step"]) if said.get("ongoing") else said["step"])
             else:
                 outcome = msgspec.convert(said, Outcome)
     if outcome.error in ("NotPrepared", "TargetError", "SettingError"):

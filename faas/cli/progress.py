@@ -29,14 +29,17 @@ def steps(clock: Clock = monotonic) -> Iterator[Step]:
     from rich.status import Status
     from rich.text import Text
 
+    from faas.slow_steps import Ongoing
+
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
         begun: list[tuple[str, float]] = []
 
         def step(text: str) -> None:
-            if begun:
-                console.print(_done(*begun.pop(), clock()), markup=False, highlight=False)
-            begun.append((text, clock()))
+            if not isinstance(text, Ongoing):
+                if begun:
+                    console.print(_done(*begun.pop(), clock()), markup=False, highlight=False)
+                begun.append((text, clock()))
             status.update(Text(text))
 
         yield step

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from faas.cli import progress
+from faas.slow_steps import Ongoing
 
 
 def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,6 +23,7 @@ def test_on_a_terminal_each_step_that_is_done_stays_with_its_time(
     times = iter([0.0, 1.5, 1.5, 61.5])
     with progress.steps(clock=lambda: next(times)) as step:
         step("one [of] two")
+        step(Ongoing("still one after 1 s"))  # is no step of its own
         step("two")
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -10,6 +10,7 @@ from faas.errors import PlatformError, TargetError
 from faas.platform.control import ControlServer, UnknownFunction
 from faas.platform.logs import LogFile
 from faas.platform.orders import Order, Outcome
+from faas.slow_steps import Ongoing
 
 
 class Platform:
@@ -64,6 +65,7 @@ class Platform:
             finally:
                 self.given_up.set()
         progress("starting")
+        progress(Ongoing("still starting after 5 s"))
         return Outcome([{"name": "f"}], {"g": "no model"})
 
     def shut_down(self):
@@ -158,6 +160,7 @@ def test_a_deployment_tells_its_steps_and_its_outcome(tmp_path):
         assert [json.loads(line) for line in lines] == [
             {"step": "importing"},
             {"step": "starting"},
+            {"step": "still starting after 5 s", "ongoing": True},
             {"functions": [{"name": "f"}], "failures": {"g": "no model"}, "error": None, "detail": ""},
         ]
         lines = (await client.post("/deploy", json={"target": "/absent.py"})).text.splitlines()
