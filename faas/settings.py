@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ _S3_PLACES = (
     "AWS_S3_ADDRESSING_STYLE",
     "AWS_NO_SIGN_REQUEST",
 )
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE_KEY", re.IGNORECASE)
+_SHORTEST_SECRET = 8
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,11 @@ def names_cluster(environ: Mapping[str, str] = os.environ) -> bool:
         return True
     home = environ.get("HOME")
     return home is not None and Path(home, ".kube", "config").is_file()
+
+
+def secrets(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables that hold what is a secret by their names: value -> name."""
+    return {value: name for name, value in environ.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET}
 
 
 def _user_data() -> str:

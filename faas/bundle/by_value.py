@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import cloudpickle
 
+from faas import settings
 from faas.bundle import classes, rebuilt, reducers
 from faas.bundle import names as names_of
 from faas.bundle.errors import Unbundleable
@@ -38,6 +39,7 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     codes: the code that goes by value, with the package that its relative imports start from
     modules: the names of the modules that what is pickled comes from
     made: the names of modules that are to be made for code that goes by value
+    secrets: the names of variables of this environment whose secret values are in what is pickled
 
     `has_file` tells of a module whether what it defines goes by name, and `held` what modules hold.
     """
@@ -47,10 +49,12 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.codes: list[tuple[CodeType, str]] = []
         self.modules: set[str] = set()
         self.made: dict[str, None] = {}
+        self.secrets: dict[str, None] = {}
         self._files: dict[str, str] = {}
         self._namespaces: dict[int, str] = {}
         self._sets: dict[int, reducers.Set] = {}
         self._has_file, self._held = has_file, held
+        self._secret_names = settings.secrets()
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -60,6 +64,8 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def persistent_id(self, one: Any) -> reducers.Set | Reference | None:
         """Called by pickle for every object: refuse what is too large, note where it comes from, put sets in order."""
         kind = type(one)
+        if kind is str:
+            self.secrets |= {name: None for secret, name in self._secret_names.items() if secret in one}
         if (place := self._held.place(one)) is not None:
             self.modules.add(place.module)
             return place
@@ -119,7 +125,8 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         code = function.__code__
         package = str(function.__globals__.get("__package__") or "")  # of a script that is run by -m
         self.codes.append((code, package))
-        names = [*names_of.global_names(code), *names_of.annotated_names(function.__annotations__)]
+        names = [*names_of.global_names(code), *names_of.named_in_text(code)]
+        names += names_of.annotated_names(function.__annotations__)
         names += ["__package__"] if package else []
         module = self._module_of(function)
         self.modules.add(module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
 
 _BY_NAME = frozenset({"import_module", "__import__"})
@@ -77,8 +77,14 @@ def absolute(name: str, level: int, package: str) -> str:
 
 def texts(compiled: CodeType) -> Iterator[str]:
     """Give the texts that stand in code."""
-    for constant in compiled.co_consts:
+    yield from _texts(compiled.co_consts)
+
+
+def _texts(constants: Iterable[object]) -> Iterator[str]:
+    for constant in constants:
         if isinstance(constant, CodeType):
             yield from texts(constant)
+        elif isinstance(constant, tuple | frozenset):
+            yield from _texts(constant)
         elif isinstance(constant, str):
             yield constant

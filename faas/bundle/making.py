@@ -16,10 +16,11 @@ from typing import Any, Final
 import msgspec
 from packaging.requirements import Requirement
 
-from faas import modules
 from faas.bundle import blame, editable, included, reading, sources, verifying
+from faas.bundle import rebound as rebounds
 from faas.bundle.errors import BadBundle, Unbundleable
 from faas.bundle.manifest import CODE, MANIFEST, PAYLOAD, PREPARATION, SNAPSHOT, Bundle, File
+from faas.bundle.prepared import travelling
 from faas.bundle.reached import Reached, Walk
 from faas.bundle.rebuilt import MAIN
 from faas.bundle.shared import BY_VALUE, has_file
@@ -116,6 +117,7 @@ class _Making:
     files: dict[str, Path | bytes] = field(default_factory=dict)
     referred: set[str] = field(default_factory=set)
     made: tuple[str, ...] = ()
+    told: list[str] = field(default_factory=list)
     target: str = ""
 
     def __post_init__(self) -> None:
@@ -144,8 +146,9 @@ class _Making:
         if by_value:
             _, pickler = blame.pickled(what, has_file)
             self._follow(pickler)
-        if not self.fresh and self.reached.local:
-            rebound |= verifying.rebound(self.reached.local.values())
+        if not self.fresh:
+            found, self.told = rebounds.rebound(self.reached.local.values(), has_file)
+            rebound |= found
         if not by_value and not rebound:
             return
         content, pickler = blame.pickled(what, has_file)
@@ -157,6 +160,11 @@ class _Making:
         self.files[PAYLOAD] = content
         self.referred = set(pickler.modules) - set(self.reached.local)
         self.made = tuple(pickler.made)
+        self.told += [
+            f"the value of {name}, a variable of this environment, travels in the bundle, for all to read who have it: "
+            f"have the function read it from os.environ, and give it by secrets="
+            for name in pickler.secrets
+        ]
         self.files |= {f"{CODE}/{path}": text for path, text in sources.of(pickler.files).items()}
 
     def _follow(self, pickler: Any) -> None:
@@ -172,46 +180,14 @@ class _Making:
 
     def prepared(self, preparation: Preparation, with_snapshot: bool) -> None:
         """Take along what is known of the function since it was made ready. Raises Unbundleable."""
-        moved = self._moved(preparation)
+        travels = {str(module.file): module.path for module in self.reached.local.values()}
+        moved, beside = travelling(preparation, self.target, travels, self.folder)
+        self.files = {**{f"{CODE}/{path}": file for path, file in beside.items()}, **self.files}
         self.files[PREPARATION] = msgspec.json.format(msgspec.json.encode(moved)) + b"\n"
         if with_snapshot and preparation.snapshot is not None and not is_s3(preparation.snapshot):
             origin = Path(preparation.snapshot)
             found = (path for path in sorted(origin.rglob("*")) if path.is_file())
             self.files |= {f"{SNAPSHOT}/{path.relative_to(origin)}": path for path in found}
-
-    def _moved(self, preparation: Preparation) -> Preparation:
-        """Return a preparation without the paths of this machine, once it is seen to be of the code that travels."""
-        travels = {str(module.file): module.path for module in self.reached.local.values()}
-        moved: dict[str, str] = {}
-        for source, digest in preparation.origin.sources.items():
-            if Path(source).is_relative_to(modules.HOME / "handlers"):  # ready ones, there wherever the framework is
-                continue
-            path = travels.get(source) or self._beside(source)
-            if path is None:
-                raise Unbundleable(f"{source} was used when {preparation.name} was made ready", "import it as a module")
-            self.files.setdefault(f"{CODE}/{path}", Path(source))
-            if reading.file_digest(Path(source)) != digest:
-                raise Unbundleable(
-                    f"{source} has changed since {preparation.name} was made ready", "make it ready again"
-                )
-            moved[path] = digest
-        origin = msgspec.structs.replace(preparation.origin, sources=moved)
-        description = msgspec.structs.replace(preparation.description, target=self.target)
-        is_elsewhere = preparation.snapshot is not None and is_s3(preparation.snapshot)
-        return msgspec.structs.replace(
-            preparation,
-            origin=origin,
-            description=description,
-            snapshot=preparation.snapshot if is_elsewhere else None,
-            code=None,
-            interpreter=None,
-            setup_s=0.0,  # of this machine, and another each time
-            thaw_s=0.0,
-        )
-
-    def _beside(self, source: str) -> str | None:
-        path = Path(source)
-        return str(path.relative_to(self.folder)) if self.folder and path.is_relative_to(self.folder) else None
 
     def write(self) -> Bundle:
         """Write the bundle, and return what it is. Raises Unbundleable, OSError."""
@@ -249,7 +225,7 @@ class _Making:
             spec=plain(spec),
             limits=asdict(self.function.limits),
             files=files,
-            notes=tuple(included.notes(self.reached.local.values(), self.folder, self.files)),
+            notes=(*self.told, *included.notes(self.reached.local.values(), self.folder, self.files)),
         )
 
     def verified(self, bundle: Bundle, interpreter: verifying.CleanInterpreter) -> Bundle:

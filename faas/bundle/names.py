@@ -6,6 +6,7 @@ import contextlib
 import dis
 import sys
 import typing
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from faas.bundle import imports
 
 _BY_TEXT = frozenset({"getattr", "attrgetter"})
+_OF_GLOBALS = frozenset({"globals", "eval", "exec", "vars"})
 
 
 def global_names(code: CodeType) -> Iterator[str]:
@@ -23,6 +25,16 @@ def global_names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from global_names(constant)
+
+
+def named_in_text(code: CodeType) -> Iterator[str]:
+    """Give the names that code may look for among globals by text: `globals()["K"]`, `eval("K * x")`."""
+    if _OF_GLOBALS.isdisjoint(imports.used(code)):
+        return
+    for text in imports.texts(code):
+        with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # most texts are no code
+            yield from global_names(compile(text, "<text>", "exec"))
 
 
 def annotated_names(annotations: Mapping[str, Any]) -> Iterator[str]:

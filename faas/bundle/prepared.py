@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from faas.bundle.errors import BadBundle
+from faas import modules
+from faas.bundle.errors import BadBundle, Unbundleable
 from faas.bundle.manifest import MANIFEST, PREPARATION, SNAPSHOT, Bundle
+from faas.bundle.reading import file_digest
 from snapshot.libraries import normalised
+from snapshot.s3_address import is_s3
 
 if TYPE_CHECKING:
     from faas.preparation import Preparation
@@ -66,3 +70,43 @@ def prepared(folder: Path, bundle: Bundle) -> Preparation | str | None:
         origin = msgspec.structs.replace(found.origin, python=platform.python_version())
         seen = msgspec.structs.replace(found, origin=origin)
     return seen.unfit() or found
+
+
+def travelling(
+    preparation: Preparation, target: str, travels: Mapping[str, str], folder: Path | None
+) -> tuple[Preparation, dict[str, Path]]:
+    """Return a preparation without the paths of this machine, once it is seen to be of the code that travels.
+
+    travels: the files of local modules -> where below `code/` they go
+
+    Other files that were used travel too, if they lie in `folder`: they are given by where they go.
+
+    Raises:
+        Unbundleable: a file that was used has changed since, or lies elsewhere.
+    """
+    moved: dict[str, str] = {}
+    beside: dict[str, Path] = {}
+    for source, digest in preparation.origin.sources.items():
+        file = Path(source)
+        if file.is_relative_to(modules.HOME / "handlers"):  # ready ones, there wherever the framework is
+            continue
+        path = travels.get(source)
+        if path is None and folder is not None and file.is_relative_to(folder):
+            path = str(file.relative_to(folder))
+        if path is None:
+            raise Unbundleable(f"{source} was used when {preparation.name} was made ready", "import it as a module")
+        if file_digest(file) != digest:
+            raise Unbundleable(f"{source} has changed since {preparation.name} was made ready", "make it ready again")
+        moved[path] = digest
+        beside[path] = file
+    is_elsewhere = preparation.snapshot is not None and is_s3(preparation.snapshot)
+    return msgspec.structs.replace(
+        preparation,
+        origin=msgspec.structs.replace(preparation.origin, sources=moved),
+        description=msgspec.structs.replace(preparation.description, target=target),
+        snapshot=preparation.snapshot if is_elsewhere else None,
+        code=None,
+        interpreter=None,
+        setup_s=0.0,  # of this machine, and another each time
+        thaw_s=0.0,
+    ), beside

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from faas import modules
 from faas.bundle.rebuilt import MAIN
-from faas.bundle.verifying import is_plain
+from faas.bundle.summaries import is_plain
 
 BY_VALUE: Final = (MAIN, "__mp_main__")
 """The modules whose code travels by value though they have a file: it is not to be run again."""

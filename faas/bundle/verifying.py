@@ -9,19 +9,16 @@ import os
 import subprocess
 import sys
 import types
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from faas import modules
-from faas.bundle.errors import Unbundleable
-from faas.bundle.reached import Module
+from faas.bundle.summaries import kind_of, summary
 
 LIMIT_S = 600.0
 """How long the user's modules may take to be imported."""
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -47,10 +44,10 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came of a task: nothing failed, or this did; of each module the globals, as `summary` has them."""
+    """What came of a task: nothing failed, or this did; of each module the globals, by `kind_of` and `summary`."""
 
     failure: Failure | None = None
-    globals: dict[str, dict[str, str]] = {}
+    globals: dict[str, dict[str, tuple[str, str]]] = {}
 
 
 class CleanInterpreter:
@@ -89,62 +86,8 @@ class CleanInterpreter:
         return self.ask(Task(folder=str(folder))).failure
 
 
-def rebound(local: Iterable[Module]) -> dict[str, dict[str, Any]]:
-    """Return the globals of loaded modules that are no longer as importing the modules makes them.
-
-    Raises:
-        Unbundleable: the modules cannot be imported again.
-    """
-    loaded = [module.name for module in local if isinstance(sys.modules.get(module.name), types.ModuleType)]
-    if not loaded:
-        return {}
-    here = os.getcwd()  # what "" in the path means to this process: the other one is in another folder
-    with CleanInterpreter() as interpreter:
-        answer = interpreter.ask(Task(names=tuple(loaded), search=tuple(place or here for place in sys.path)))
-    if answer.failure is not None:
-        what = f"the modules cannot be imported again: {answer.failure.message}"
-        raise Unbundleable(what, answer.failure.remedy)
-    changed: dict[str, dict[str, Any]] = {}
-    for name in loaded:
-        for key, value in _globals_of(sys.modules[name]).items():
-            if summary(value) != answer.globals[name].get(key, ""):
-                changed.setdefault(name, {})[key] = value
-    return changed
-
-
-def summary(value: object) -> str:
-    """Return what tells two values apart in different processes.
-
-    That is a plain one's text, where a function or a class is defined, and of all else the type.
-    """
-    if is_plain(value):
-        return repr(_ordered(value))
-    if isinstance(value, types.FunctionType | type):
-        return f"{value.__module__}:{value.__qualname__}"
-    return f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def is_plain(value: object) -> bool:
-    """Tell whether a value is a text, a number or the like, or a container of such."""
-    if type(value) in (list, tuple, set, frozenset):
-        return all(is_plain(one) for one in value)  # type: ignore[attr-defined]
-    if type(value) is dict:
-        return all(is_plain(one) for pair in value.items() for one in pair)
-    return type(value) in _PLAIN
-
-
-def _ordered(value: Any) -> Any:
-    """Return a plain value with sets as sorted lists, whose order is another in each process."""
-    if type(value) in (set, frozenset):
-        return [type(value).__name__, *sorted((_ordered(one) for one in value), key=repr)]
-    if type(value) in (list, tuple):
-        return type(value)(_ordered(one) for one in value)
-    if type(value) is dict:
-        return {key: _ordered(one) for key, one in value.items()}
-    return value
-
-
-def _globals_of(module: types.ModuleType) -> dict[str, Any]:
+def globals_of(module: types.ModuleType) -> dict[str, Any]:
+    """Return the globals of a module that are its own: not those that each module has, nor other modules."""
     return {
         name: value
         for name, value in list(vars(module).items())
@@ -207,7 +150,7 @@ def _import(task: Task) -> Answer:
     found = {}
     for name in task.names:
         module = importlib.import_module(name)
-        found[name] = {key: summary(value) for key, value in _globals_of(module).items()}
+        found[name] = {key: (kind_of(value), summary(value)) for key, value in globals_of(module).items()}
     return Answer(globals=found)
 
 

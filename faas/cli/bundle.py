@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,7 +33,8 @@ def command(target: str, output: str, include: tuple[str, ...], with_snapshot: b
 
     It is loaded once in a clean interpreter. What cannot travel is named.
     """
-    one(environment.load(target), target)
+    with contextlib.redirect_stdout(sys.stderr):  # what user code prints is no part of the answer
+        one(environment.load(target), target)
     preparation = _made_ready(target) if with_snapshot else None
     place = Path(output)
     if place.suffix == ARCHIVE_SUFFIX:

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from tests.bundle.conftest import HERE, answers, run, said
-from tests.bundle.shapes import AID, HEAD, SHAPES
+from tests.bundle.more_shapes import MORE
+from tests.bundle.shapes import AID, HEAD
+from tests.bundle.shapes import SHAPES as FIRST
+
+SHAPES = {**FIRST, **MORE}
 
 
 def source_of(text: str) -> str:
