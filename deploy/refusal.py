@@ -34,6 +34,11 @@ _VOLUMES = re.compile(r"([A-Za-z ]+?) support is disabled")
 _TIMEOUT = re.compile(r"expected 0 <= (\d+) <= (\d+): \S*imeoutSeconds")
 _REMEDIES = (  # the first that is found in the status and the message
     (r"^401", "; the credentials have run out or are of another cluster: log in again"),
+    (
+        r"^403.*system:anonymous",
+        "; no credentials were sent: the kubeconfig names none that are understood (auth-provider is a thing of the "
+        "past, exec plugins take its place): log in again",
+    ),
     (r"^403.* is being terminated", "; the namespace is being deleted: wait until it is gone, or choose another"),
     (r"^403.* exceeded quota", "; delete what is not needed, or have the operator raise it"),
     (r"^40[03] admission webhook", "; change what it names, or ask the operator about that policy"),
@@ -47,7 +52,7 @@ _REMEDIES = (  # the first that is found in the status and the message
         r"failed calling webhook",
         "; see that its pods run: kubectl get pods -n knative-serving, then give the same command again",
     ),
-    (r"^(429|502|503|504)", "; give the same command again a little later"),
+    (r"^(429|502|503|504)|etcdserver: ", "; give the same command again a little later"),
 )
 
 

@@ -19,6 +19,11 @@ from deploy.knative import kubeconfig
 
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _USUAL = "~/.kube/config"
+_PLUGINS = {
+    "gcp": "gke-gcloud-auth-plugin (gcloud container clusters get-credentials)",
+    "azure": "kubelogin (kubelogin convert-kubeconfig)",
+}
+"""What took the place of the credentials that clients had built in."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,10 @@ def _from_kubeconfig(files: tuple[Path, ...], context: str | None, configuration
             if not chosen:
                 raise NoCluster(f"the kubeconfig {named} has no current context; choose one (--context): {there}")
             raise NoCluster(f"context {chosen!r} is not in the kubeconfig {named}; it has {there}")
+        _check(found, meant)
         _load(found, chosen, configuration)
+        if "://" not in configuration.host:  # as with kubectl
+            configuration.host = f"{'https' if configuration.ssl_ca_cert else 'http'}://{configuration.host}"
         # Releases of the library before 36 leave it out.
         configuration.proxy = kubeconfig.entry(found, "clusters", meant.get("cluster")).get("proxy-url")
     except NoCluster:
@@ -124,6 +132,22 @@ def _from_kubeconfig(files: tuple[Path, ...], context: str | None, configuration
             f"the kubeconfig {named} cannot be used: {failed}; try: kubectl --kubeconfig {files[0]} version"
         ) from failed
     return str(chosen), meant.get("namespace")
+
+
+def _check(found: dict[str, Any], meant: dict[str, Any]) -> None:
+    """Refuse a context that says too little. Raises NoCluster."""
+    cluster = kubeconfig.entry(found, "clusters", meant.get("cluster"))
+    if not cluster.get("server"):
+        raise NoCluster(
+            f"the kubeconfig has no server for the cluster {meant.get('cluster')!r}; get one anew, or choose another "
+            "context (--context)"
+        )
+    provider = kubeconfig.entry(found, "users", meant.get("user")).get("auth-provider") or {}
+    if (name := provider.get("name")) in _PLUGINS:
+        raise NoCluster(
+            f"the kubeconfig has credentials by auth-provider {name}, which is no more; have it name the exec plugin "
+            f"{_PLUGINS[name]}"
+        )
 
 
 def _load(found: dict[str, Any], context: str, configuration: Any) -> None:

@@ -13,14 +13,6 @@ Stage = Literal["configuration", "revision", "scheduling", "creating", "starting
 _SLOWEST_FIRST: tuple[Stage, ...] = ("scheduling", "creating", "starting")
 _OF_SCHEDULER = re.compile(r"\d+/\d+ nodes are available|no nodes available to schedule pods")
 """What the scheduler says of a pod that it finds no node for, as Knative passes it on."""
-_NO_QUOTA = "exceeded quota"
-_GONE = re.compile(r'Revision "[^"]*" referenced in traffic not found')
-_NO_SECRET = re.compile(r'secret "(?P<name>[^"]+)" not found')
-_NO_KEY = re.compile(r"couldn't find key (?P<key>\S+) in Secret [^/\s]+/(?P<name>[\w.-]+)")
-_OF_PULLING = re.compile(r"^\w*ImagePull|Unable to fetch image")
-_WITHOUT_RIGHT = re.compile(
-    r"\b40[13]\b|unauthorized|denied|authentication required|no basic auth|authorization failed", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -78,27 +70,6 @@ def has_failed(service: Document) -> bool:
     status, found = service.get("status") or {}, condition(service, "ConfigurationsReady")
     is_of_now = int(status.get("observedGeneration") or 0) == int(service["metadata"].get("generation") or 0)
     return is_of_now and found.get("status") == "False" and not _OF_SCHEDULER.search(found.get("message") or "")
-
-
-def hint(trouble: Trouble, revision: str | None, pods: Iterable[Document]) -> str:
-    """What to do about a trouble whose own words do not say it, after a semicolon; empty where nothing is known."""
-    if _OF_PULLING.search(f"{trouble.reason} {trouble.message}") and _WITHOUT_RIGHT.search(trouble.message):
-        return "; have the registry's credentials put into the namespace's service account (imagePullSecrets)"
-    if (secret := _NO_SECRET.search(trouble.message)) is not None:
-        return f"; make it: faas secret create {secret['name']} KEY=VALUE"
-    if (key := _NO_KEY.search(trouble.message)) is not None:
-        return f"; set it: faas secret create {key['name']} {key['key']}=VALUE"
-    if _NO_QUOTA in trouble.message:
-        return "; free some, ask for less, or have the operator raise it: faas doctor tells how much there is"
-    if _GONE.search(trouble.message):
-        return "; send its calls elsewhere: faas promote"
-    num_others = sum(label(pod, REVISION_LABEL) != revision for pod in pods)
-    if trouble.reason == "Unschedulable" and num_others:
-        return (
-            f"; other revisions keep {num_others} of its instances until this one is ready: have room for one more, "
-            "or deploy while the function is at zero (min_instances=0)"
-        )
-    return ""
 
 
 def _stage(pods: tuple[PodState, ...]) -> tuple[Stage, str]:

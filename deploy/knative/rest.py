@@ -28,7 +28,8 @@ _READ_S = 30.0
 _PAGE = 500
 _BUSY = 429  # not begun, so that any method may be sent again; the pauses are ours, a proxy may say an hour
 _UNTYPED = "failed to create typed patch object"  # what breaks the schema in an apply is answered 500
-_NO_WEBHOOK = "failed calling webhook"  # answered 500, too, such as while the webhook's pod starts anew
+_FOR_A_MOMENT = ("failed calling webhook", "etcdserver: ")  # answered 500, too, while a pod of theirs starts anew
+_NO_API_SERVER = "what the kubeconfig names is a page to log in at, or no API server: get a kubeconfig anew"
 _ERRORS: dict[int, type[errors.ApiError]] = {
     400: errors.Refused,
     401: errors.NotAllowed,
@@ -145,7 +146,8 @@ class Rest:
             found: Document = json.loads(response.read())
             return found
         except ValueError as failed:
-            raise errors.Unreachable(f"{self._where()} answered {method} {path} with no JSON: {failed}") from failed
+            text = f"{self._where()} answered {method} {path} with no JSON: {failed}; {_NO_API_SERVER}"
+            raise errors.Unreachable(text) from failed
         finally:
             response.close()
 
@@ -174,7 +176,12 @@ class Rest:
 
         try:
             credentials = self._credentials()
-            response = ask(credentials)
+            try:
+                response = ask(credentials)
+            except HTTPError as failed:
+                if method == "DELETE" or not _broke_off(failed):
+                    raise
+                response = ask(credentials)  # a change is held to a version: made twice, the second meets a conflict
             if response.status == 401 and (renewed := self._renewed()) != credentials:
                 response.close()
                 response = ask(renewed)
@@ -209,10 +216,24 @@ class Rest:
 
     def _unreachable(self, failed: Exception) -> str:
         cause = getattr(failed, "reason", None) or failed
+        if "CERTIFICATE_VERIFY_FAILED" in str(cause):
+            return (
+                f"{self._where()} is not trusted: {cause}; the kubeconfig's certificate-authority has to be that of "
+                "its certificate, and valid: get a kubeconfig anew"
+            )
+        if "redirect" in str(cause):
+            return f"{self._where()} sends to another place; {_NO_API_SERVER}"
         if self.connection.proxy is None:
             return f"{self._where()} cannot be reached: {cause}; is the cluster up, and the kubeconfig of it?"
         host = self.connection.host.partition("://")[2].partition("/")[0]
         return f"{self._where()} cannot be reached: {cause}; where it needs no proxy, add {host} to NO_PROXY"
+
+
+def _broke_off(failed: Exception) -> bool:
+    """Whether a connection ended without an answer: mostly an idle one that something in between has forgotten."""
+    from urllib3.exceptions import ProtocolError
+
+    return isinstance(getattr(failed, "reason", None) or failed, ProtocolError)
 
 
 def raise_for_status(status: Document, doing: str) -> NoReturn:
@@ -223,7 +244,7 @@ def raise_for_status(status: Document, doing: str) -> NoReturn:
     kind = _ERRORS.get(code, errors.ApiError)
     if _UNTYPED in message:
         kind = errors.Refused
-    elif _NO_WEBHOOK in message:
+    elif any(said in message for said in _FOR_A_MOMENT):
         kind = errors.Unavailable
     raise kind(message, status=code, reason=str(status.get("reason") or ""), causes=causes)
 

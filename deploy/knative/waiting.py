@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from deploy.errors import ClusterError, NotReady
+from deploy.knative.hints import hint
 from deploy.knative.merged import Ended, Merged
-from deploy.knative.progress import Progress, Trouble, hint, look
+from deploy.knative.progress import Progress, Trouble, look
 from deploy.knative.resources import (
+    EVENTS,
     PODS,
     REVISIONS,
     SERVICE_LABEL,
@@ -156,13 +158,16 @@ def _not_ready(
     trouble = last.trouble or _slow(last)
     if trouble.pod is None and last.revision is not None:
         trouble = _of_revision(rest, namespace, last.revision) or trouble
+    elif last.trouble is None and last.stage in ("creating", "starting"):
+        trouble = _of_events(rest, namespace, trouble) or trouble
     reason = trouble.reason if last.trouble is not None else "Timeout"
     log = [] if trouble.pod is None or last.stage == "scheduling" else _last_lines(rest, namespace, trouble)
     what = "failed" if timeout_s is None else f"is not ready after {timeout_s:g} s"
     revision = "" if last.revision is None else f" (revision {last.revision})"
     pod = "" if trouble.pod is None else f", pod {trouble.pod}"
     see = f"kubectl describe pod {trouble.pod} -n {namespace}" if trouble.pod else f"faas describe {name}"
-    said = ": ".join(part for part in (trouble.reason, trouble.message) if part) + hint(trouble, last.revision, pods)
+    said = ": ".join(part for part in (trouble.reason, trouble.message) if part)
+    said += hint(trouble, last.revision, pods, log)
     message = f"service {name}{revision} {what}{pod}: {said}; see more with: {see}"
     return NotReady(message, reason=reason, pod=trouble.pod, log=log)
 
@@ -177,6 +182,25 @@ def _of_revision(rest: Rest, namespace: str, revision: str) -> Trouble | None:
         if (said := condition(found, kind)).get("status") == "False":
             return Trouble(said.get("reason") or "Failed", said.get("message") or f"{kind} is False")
     return None
+
+
+def _of_events(rest: Rest, namespace: str, slow: Trouble) -> Trouble | None:
+    """What the kubelet warned of last while a pod was being started: a volume that is not to be had, a probe that
+    fails. Of that the pod itself says nothing."""
+    try:
+        found = rest.list_all(EVENTS.path(namespace), {"fieldSelector": f"involvedObject.name={slow.pod}"})["items"]
+    except ClusterError:  # events may not be read: the stage has to do
+        return None
+    warnings = [event for event in found if event.get("type") == "Warning"]
+    if slow.pod is None or not warnings:
+        return None
+    newest = max(warnings, key=_at)
+    message = " ".join(str(newest.get("message") or "").split())
+    return replace(slow, reason=str(newest.get("reason") or slow.reason), message=message or slow.message)
+
+
+def _at(event: Document) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or "")
 
 
 def _slow(last: Progress) -> Trouble:

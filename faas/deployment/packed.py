@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +13,7 @@ from faas import bundle, prepare
 from faas.bundle import Bundle
 from faas.deployment import bundling, described
 from faas.deployment.plan import Places, Plan, Shipping, plan, shipping
+from faas.errors import SettingError
 from faas.preparation import Preparation, Preparations
 from faas.targets import Target
 from faas.tasks import Waiting
@@ -37,6 +39,11 @@ class Packed:
     def name(self) -> str:
         """The function's name."""
         return self.bundle.name
+
+    @property
+    def target(self) -> str:
+        """What names the function: its file or module, and its name there."""
+        return self.bundle.target if self.preparation is None else self.preparation.description.target
 
     @property
     def digest(self) -> str | None:
@@ -67,6 +74,34 @@ class Packed:
             f"the numbered versions of {self.name} stay on this machine; instances of a cluster follow those in a "
             "store in S3: Versions(source='s3://bucket/prefix/NAME')"
         ]
+
+
+class _Packed(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+
+P = TypeVar("P", bound=_Packed)
+
+
+def distinct(found: Iterable[P]) -> list[P]:
+    """Return each function once, however many targets name it.
+
+    Raises:
+        SettingError: two have one name, and would take each other's place.
+    """
+    known: dict[str, P] = {}
+    for one in found:
+        other = known.setdefault(one.name, one)
+        if other.target != one.target:
+            raise SettingError(
+                f"two functions are called {one.name!r}: {other.target} and {one.target}; "
+                "give one of them another name=..."
+            )
+    return list(known.values())
 
 
 async def packed(target: str, places: Places, *, store: Path, scratch: Path, step: Step) -> list[Packed]:

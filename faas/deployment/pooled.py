@@ -38,6 +38,11 @@ class Packed:
         """The function's name."""
         return self.bundle.name
 
+    @property
+    def target(self) -> str:
+        """What names the function: its file or module, and its name there."""
+        return self.preparation.description.target
+
 
 @dataclass(frozen=True)
 class Change:

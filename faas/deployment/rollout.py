@@ -36,6 +36,7 @@ class Rollout:
             raise InvalidSpec("canary", self.canary, "does not go with --no-traffic", "give one of them")
         if not self.wait and (self.canary is not None or self.tag is not None or not self.traffic):
             raise InvalidSpec("wait", False, "leaves no time to share traffic", "leave --no-wait out")
+        checked((Share(None, 100, self.tag),))  # a tag that Knative refuses is refused before anything is sent
 
     @property
     def holds_back(self) -> bool:
@@ -75,12 +76,16 @@ def bring(cluster: Cluster, document: Document, rollout: Rollout, *, step: Step)
     step(f"{name} is {applied.action}")
     if not rollout.wait:
         return _brought(applied, traffic={}, notes=(f"{name} was not waited for: faas describe {name} shows it",))
-    ready = cluster.wait_ready(
-        name,
-        timeout_s=rollout.timeout_s,
-        generation=applied.generation,
-        on_progress=lambda progress: step(said(name, progress)),
-    )
+    try:
+        ready = cluster.wait_ready(
+            name,
+            timeout_s=rollout.timeout_s,
+            generation=applied.generation,
+            on_progress=lambda progress: step(said(name, progress)),
+        )
+    except KeyboardInterrupt:
+        step(f"{name} is no longer waited for, and the cluster goes on with it: faas describe {name} shows it")
+        raise
     notes = _share(cluster, name, rollout, revision=ready.revision, stable=stable)
     detail = cluster.describe(name)
     shares = shares_of(detail.traffic, ready.revision)

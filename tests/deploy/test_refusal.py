@@ -48,6 +48,8 @@ def test_a_limit_names_the_setting() -> None:
 def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
     assert "docs/knative.md" in explain("GET /x", 403, "forbidden")
     assert "log in again" in explain("GET /x", 401, "Unauthorized")
+    nobody = 'services is forbidden: User "system:anonymous" cannot patch resource "services"'
+    assert "no credentials were sent" in explain("PATCH /x", 403, nobody)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,7 @@ def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
         (500, 'Internal error occurred: failed calling webhook "webhook.serving.knative.dev": connection refused',
          "kubectl get pods -n knative-serving"),
         (503, "apiserver not ready", "a little later"),
+        (500, "etcdserver: leader changed", "a little later"),
     ],
 )  # fmt: skip
 def test_what_is_missing_or_silent_in_a_cluster_is_said_with_what_to_do(status: int, message: str, remedy: str) -> None:

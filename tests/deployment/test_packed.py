@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from deploy import manifest
 from faas.deployment import steps
 from faas.deployment.described import Code, Surroundings
-from faas.deployment.packed import Packed
+from faas.deployment.packed import Packed, distinct
 from faas.deployment.plan import Delivery, Places, Shipping, plan
+from faas.errors import SettingError
 from faas.preparation import Origin, Preparation
 from tests.deployment.given import VERSION, packed
 from tests.deployment.test_published import DESCRIPTION
@@ -56,3 +58,15 @@ def test_what_loads_for_longer_has_a_startup_probe(
 
 def test_so_has_one_that_is_only_looked_at(tmp_path: Path) -> None:
     assert startup_probe(packed(tmp_path, PLACES)) is not None
+
+
+def test_a_function_that_two_targets_name_is_one_and_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    one = frozen(tmp_path, "image", ())
+    assert one.preparation is not None
+    assert distinct([one, replace(one, revision="again")]) == [one]
+    description = msgspec.structs.replace(one.preparation.description, target="/elsewhere/app.py:Embed")
+    other = replace(one, preparation=msgspec.structs.replace(one.preparation, description=description))
+    with pytest.raises(
+        SettingError, match=r"two functions are called 'embed': .* and /elsewhere/app.py:Embed; give one"
+    ):
+        distinct([one, other])

@@ -131,6 +131,24 @@ def test_traffic_cannot_be_shared_without_waiting(options: dict[str, Any]) -> No
         Rollout(wait=False, **options)
 
 
+@pytest.mark.parametrize("tag", ["My_Tag", "longer-than-any", "", "-a"])
+def test_a_tag_that_no_host_can_begin_with_is_refused_before_anything_is_sent(tag: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"traffic\.tag"):
+        Rollout(tag=tag)
+
+
+def test_an_interrupt_while_it_is_waited_for_says_that_the_cluster_goes_on(
+    api: ApiServer, deployer: Deployer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deployer.cluster, "wait_ready", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        deployer.deploy(1)
+    assert "the cluster goes on with it: faas describe embed shows it" in deployer.said[-1]
+
+
 def test_k8_04_a_storm_of_conflicts_passes(api: ApiServer, deployer: Deployer) -> None:
     deployer.deploy(1)
     storm = [stale("services", "embed") for _ in range(4)]

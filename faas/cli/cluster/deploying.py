@@ -25,7 +25,7 @@ from faas.cli.progress import Step
 from faas.cli.where import Where
 from faas.deployment import plan as plans
 from faas.deployment.described import Surroundings
-from faas.deployment.packed import Packed, packed
+from faas.deployment.packed import Packed, distinct, packed
 from faas.deployment.plan import Places, Way
 from faas.deployment.rollout import Rollout
 from faas.errors import SettingError
@@ -207,7 +207,7 @@ async def _packed(targets: tuple[str, ...], wanted: Places, scratch: Path, step:
     store, found = settings.read().snapshots, []
     for number, target in enumerate(targets):
         found += await packed(target, wanted, store=store, scratch=scratch / str(number), step=step)
-    return found
+    return distinct(found)
 
 
 async def _beside(work: Coroutine[Any, Any, S], other: Callable[[], T]) -> tuple[S, T]:

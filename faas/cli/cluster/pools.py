@@ -27,6 +27,7 @@ from faas.cli.listing import size
 from faas.cli.where import Where
 from faas.deployment import pool as pools
 from faas.deployment import pooled, published
+from faas.deployment.packed import distinct
 from faas.deployment.pool import COMPONENT, Pool, token_secret
 from faas.deployment.rollout import said
 
@@ -107,14 +108,15 @@ def deploy(targets: tuple[str, ...], name: str, found: Where, *, as_json: bool) 
     with _reached(name, found) as control, progress.steps() as step, failures():
         functions = _place(control, name)
         with tempfile.TemporaryDirectory(prefix="faas-deploy-") as scratch:
+            packed: list[pooled.Packed] = []
             for number, target in enumerate(targets):
-                folder = Path(scratch, str(number))
-                packed = pooled.packed(target, functions, store=settings.read().snapshots, scratch=folder, step=step)
-                for one in asyncio.run(packed):
-                    sent_bytes = pooled.put(one, functions, step)
-                    step(f"waiting for {name} to serve {one.name}")
-                    served = _synced(control, one.name)
-                    rows.append(_row(name, one.name, served) | {"version": one.revision, "sent_bytes": sent_bytes})
+                folder, store = Path(scratch, str(number)), settings.read().snapshots
+                packed += asyncio.run(pooled.packed(target, functions, store=store, scratch=folder, step=step))
+            for one in distinct(packed):
+                sent_bytes = pooled.put(one, functions, step)
+                step(f"waiting for {name} to serve {one.name}")
+                served = _synced(control, one.name)
+                rows.append(_row(name, one.name, served) | {"version": one.revision, "sent_bytes": sent_bytes})
     listing.show(rows, _DEPLOYED, as_json=as_json, none="")
 
 

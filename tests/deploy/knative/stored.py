@@ -103,7 +103,8 @@ def matches(document: Document, label_selector: str, field_selector: str) -> boo
             return False
     for part in filter(None, field_selector.split(",")):
         key, _, value = part.partition("=")
-        assert key in ("metadata.name", "reason"), f"the stand-in knows no field selector {key}"
-        if (document["metadata"]["name"] if key == "metadata.name" else document.get(key)) != value:
+        assert key in ("metadata.name", "reason", "involvedObject.name"), f"the stand-in knows no field selector {key}"
+        outer, _, inner = key.rpartition(".")
+        if (document.get(outer, {}) if outer else document).get(inner) != value:
             return False
     return True

@@ -154,7 +154,8 @@ def test_k8_04_a_deletion_that_never_ends_is_said_so(api: ApiServer, rest: Rest)
 
 def test_k8_04_a_webhook_or_a_server_that_is_away_for_a_moment_is_asked_again(api: ApiServer, rest: Rest) -> None:
     away = Answer(500, 'failed calling webhook "webhook.serving.knative.dev": connect: connection refused')
-    api.do(lambda state: state.faults.append(once(away, Answer(503, "not ready"), verb="patch", resource="services")))
+    other = Answer(503, "not ready"), Answer(500, "etcdserver: leader changed")
+    api.do(lambda state: state.faults.append(once(away, *other, verb="patch", resource="services")))
     assert apply(rest, document(), wait=no_wait).action == "created"
     api.do(lambda state: state.faults.append(always(away, verb="patch", resource="services")))
     tries = len(api.called("patch", "services"))

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 from urllib3.exceptions import InsecureRequestWarning
 
 from deploy import InvalidName
@@ -58,6 +59,46 @@ def test_without_a_cluster_it_is_said_how_to_name_one(tmp_path: Path) -> None:
         connect(environ={"KUBECONFIG": f"{tmp_path}/broken"})
     with pytest.raises(NoCluster, match="automountServiceAccountToken"):
         connect(environ={"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"clusters": []}, "has no server for the cluster 'c'; get one anew"),
+        ({"clusters": [{"name": "c", "cluster": None}]}, "has no server for the cluster 'c'; get one anew"),
+        ({"users": [{"name": "u", "user": {"auth-provider": {"name": "gcp"}}}]}, "plugin gke-gcloud-auth-plugin"),
+        ({"users": [{"name": "u", "user": {"auth-provider": {"name": "azure"}}}]}, "exec plugin kubelogin"),
+    ],
+)
+def test_a_context_that_says_too_little_is_said_so(tmp_path: Path, changes: dict[str, object], says: str) -> None:
+    path = Path(write(tmp_path, "http://127.0.0.1:1"))
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+    with pytest.raises(NoCluster, match=says):
+        connect(environ={"KUBECONFIG": str(path)})
+
+
+def test_a_server_is_written_as_kubectl_takes_it(api: ApiServer, tmp_path: Path) -> None:
+    for server in (api.url.removeprefix("http://"), f"{api.url}/"):
+        assert version({"KUBECONFIG": write(tmp_path, server)}) == "v1.36.0"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"302 Found\r\nLocation: https://login.example/", b"200 OK\r\nContent-Type: text/html"]
+)
+def test_a_page_to_log_in_at_is_no_api_server(tmp_path: Path, answer: bytes) -> None:
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 %b\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>" % answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
+        rest = Rest(connect(environ={"KUBECONFIG": write(tmp_path, f"http://127.0.0.1:{listening.getsockname()[1]}")}))
+        served = thread.submit(serve, listening)
+        with pytest.raises(Unreachable, match="a page to log in at, or no API server"):
+            rest.get("/api/v1/pods")
+        served.result(20)
+        rest.close()
 
 
 def test_a_token_is_sent_and_an_exec_plugin_is_run(api: ApiServer, tmp_path: Path) -> None:
@@ -247,3 +288,30 @@ def test_a_cluster_is_a_context(api: ApiServer, tmp_path: Path) -> None:
     with Cluster.connect("team", environ={"KUBECONFIG": write(tmp_path, api.url)}) as cluster:
         assert (cluster.namespace, cluster.context, cluster.host) == ("team-a", "team", api.url)
         assert cluster.services() == []
+
+
+def test_a_connection_that_breaks_off_is_begun_again_once(tmp_path: Path) -> None:
+    """As one that was idle while an image was pushed, and that something in between has forgotten."""
+    answer = b'{"metadata": {}, "items": []}'
+    asked: list[bytes] = []
+
+    def serve(listening: socket.socket, *answers: bytes) -> None:
+        for one in answers:
+            connection, _ = listening.accept()
+            with connection:
+                asked.append(connection.recv(65536).partition(b" ")[0])
+                connection.sendall(one)
+
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(answer), answer)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
+        rest = Rest(connect(environ={"KUBECONFIG": write(tmp_path, f"http://127.0.0.1:{listening.getsockname()[1]}")}))
+        served = thread.submit(serve, listening, b"", whole, b"", whole, b"", b"", b"")
+        assert rest.list_all("/api/v1/pods")["items"] == []
+        assert rest.apply("/api/v1/pods/a", {}, {})["items"] == []
+        with pytest.raises(Unreachable):
+            rest.get("/api/v1/pods")
+        with pytest.raises(Unreachable):  # what is deleted twice may be another by then
+            rest.delete("/api/v1/pods/a")
+        served.result(20)
+        rest.close()
+    assert asked == [b"GET", b"GET", b"PATCH", b"PATCH", b"GET", b"GET", b"DELETE"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.knative.progress import Trouble, has_failed, hint, look
+from deploy.knative.progress import has_failed, look
 
 READY_POD = {"type": "Ready", "status": "True"}
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
@@ -128,34 +128,6 @@ def test_before_there_is_a_revision() -> None:
     assert (found.stage, found.message) == ("configuration", "ConfigurationsReadyIsUnknown")
 
 
-@pytest.mark.parametrize(
-    ("reason", "message", "is_told"),
-    [
-        ("ErrImagePull", "failed to authorize: unexpected status: 401 Unauthorized", True),
-        ("ImagePullBackOff", "pull access denied, repository does not exist or may require authorization", True),
-        (
-            "ContainerMissing",
-            'Unable to fetch image "a": GET https://b/v2/: unexpected status code 403 Forbidden',
-            True,
-        ),
-        ("ErrImagePull", "manifest unknown", False),
-        ("CrashLoopBackOff", "it ended with exit code 1: 401 Unauthorized", False),
-    ],
-)
-def test_an_image_that_nodes_have_no_right_to_is_told_with_what_to_do(reason: str, message: str, is_told: bool) -> None:
-    assert ("imagePullSecrets" in hint(Trouble(reason, message), None, [])) is is_told
-
-
-def test_calls_for_a_revision_that_is_gone_are_told_with_what_to_do() -> None:
-    trouble = Trouble("RevisionMissing", 'Revision "a-00001" referenced in traffic not found.')
-    assert hint(trouble, "a-00002", []) == "; send its calls elsewhere: faas promote"
-
-
-def test_a_quota_that_is_exceeded_is_told_with_what_to_do() -> None:
-    trouble = Trouble("FailedCreate", 'pods "a" is forbidden: exceeded quota: team, requested: limits.memory=4Gi')
-    assert "have the operator raise it" in hint(trouble, None, [])
-
-
 def test_a_service_has_failed_once_its_latest_configuration_has() -> None:
     failed = {**MAKING, "ConfigurationsReady": "False", "Ready": "False"}
     assert has_failed(service(failed))
@@ -166,10 +138,3 @@ def test_a_service_has_failed_once_its_latest_configuration_has() -> None:
     for found in waiting["status"]["conditions"]:
         found["message"] = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     assert not has_failed(waiting)
-
-
-def test_a_secret_that_is_not_there_is_told_with_how_to_make_it() -> None:
-    trouble = Trouble("CreateContainerConfigError", 'secret "hub" not found')
-    assert hint(trouble, None, []) == "; make it: faas secret create hub KEY=VALUE"
-    trouble = Trouble("CreateContainerConfigError", "couldn't find key TOKEN in Secret default/hub")
-    assert hint(trouble, None, []) == "; set it: faas secret create hub TOKEN=VALUE"

@@ -92,6 +92,30 @@ def test_a_gpu_that_the_revision_before_keeps_is_said(api: ApiServer, rest: Rest
         wait_ready(rest, "default", "hello", timeout_s=1, settle_s=0.1)
 
 
+def test_what_the_kubelet_warned_of_is_the_reason_where_the_pod_has_none(
+    api: ApiServer, rest: Rest, cluster: Cluster
+) -> None:
+    api.controller.behaviours[IMAGE] = "never"
+    cluster.apply(document())
+    pod = "hello-00001-deployment-x1"
+    for number, (kind, reason, message) in enumerate(
+        (
+            ("Warning", "FailedMount", "MountVolume.SetUp failed: hostPath type check failed"),
+            ("Warning", "Unhealthy", "Startup probe failed: HTTP probe failed with statuscode: 503"),
+            ("Normal", "Pulled", "Container image already present"),
+        )
+    ):
+        about = {"name": pod if reason != "Pulled" else "another"}
+        event = {"metadata": {"name": f"e{number}", "namespace": "default"}, "involvedObject": about, "type": kind}
+        event |= {"reason": reason, "message": message, "lastTimestamp": f"2026-08-01T10:00:0{number}Z"}
+        api.do(lambda state, event=event: state.store.put("events", event))
+    with pytest.raises(NotReady, match=rf"after 1 s, pod {pod}: Unhealthy: Startup probe failed.*503; see more"):
+        wait_ready(rest, "default", "hello", timeout_s=1)
+    api.do(lambda state: state.forbidden.add(("list", "events")))
+    with pytest.raises(NotReady, match=rf"after 1 s, pod {pod}: starting: running, not ready yet"):
+        wait_ready(rest, "default", "hello", timeout_s=1)
+
+
 def test_a_service_that_is_not_there_is_not_awaited(cluster: Cluster) -> None:
     with pytest.raises(NotReady, match="is gone") as raised:
         cluster.wait_ready("hello", timeout_s=20)
