@@ -166,11 +166,13 @@ class Exchange:
     def _lacks_body(self) -> bool:
         """Whether a small body is still to come, for which no place at an instance need be kept.
 
-        A client that waits to be asked for it is asked by an instance, and a larger one goes there as it comes.
+        A client that waits to be asked for it is asked by an instance, and a larger one goes there as it comes: it may
+        be too large, as its head tells.
         """
-        if self.is_complete or not self._capacity.limit or self._capacity.call_s is None:
+        head, capacity = self.head, self._capacity
+        if self.is_complete or not capacity.limit or capacity.call_s is None or head.waits_to_be_asked:
             return False
-        return len(self._body) < _MAX_HELD_BODY_BYTES and not self.head.waits_to_be_asked
+        return max(len(self._body), head.content_length) < _MAX_HELD_BODY_BYTES
 
     def _await_body(self) -> None:
         most_s = self._capacity.call_s

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.platform.stub import StubInstance, platform, until
+from tests.platform.stub import Call, StubInstance, platform, until
 
 CALL_S = 0.2
 LONG_CALL_S = 20.0
@@ -74,6 +74,16 @@ async def test_who_waits_to_be_asked_for_the_body_is_asked(tmp_path: Path) -> No
         await until(lambda: len(instance.calls) == 1)
         await client.send(b"0123456789")
         assert (await client.answer()).body == b"a:0123456789"
+
+
+async def test_what_is_said_to_be_large_is_answered_by_its_head(tmp_path: Path) -> None:
+    async def refuse(call: Call) -> None:
+        await call.reply(b"", 413, b"connection: close")
+
+    async with StubInstance(tmp_path, refuse) as instance, platform(instance, limit=1, call_s=LONG_CALL_S) as running:
+        client = await running.client()
+        await client.send(HEAD.replace(b"10\r\n", b"100000\r\n"))
+        assert (await client.answer()).status == 413
 
 
 async def test_a_client_that_leaves_meanwhile_is_accounted_for(tmp_path: Path) -> None:
