@@ -84,6 +84,7 @@ from faas.spec.rate_limit import pool_sizes
         (lambda: Batching(rows=True, sequences=Sequences()), ["rows=True", "sequences"]),
         (lambda: Batching(slo_ms=100, sequences=Sequences()), ["slo_ms=100", "leave one of them out"]),
         (lambda: Batching(instances=2, sequences=Sequences()), ["instances=2", "set instances=1"]),
+        (lambda: Batching(allowed_batch_sizes=(32,), sequences=Sequences()), ["(32,)", "steps of its last sequence"]),
         (lambda: Batching(sequences=True), ["sequences=True", "Sequences(...)"]),
         (lambda: Batching(default_priority=2), ["default_priority=2", "from 1 to 1"]),
         (lambda: Batching(queue=5), ["queue=5", "QueuePolicy(...)"]),

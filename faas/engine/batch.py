@@ -38,7 +38,8 @@ class Shape:
         """Return what a batching asks for; the usual where there is none."""
         if batching is None:
             return cls()
-        return cls(batching.on_item_error == "isolate", batching.allowed_batch_sizes or ())
+        isolate = batching.on_item_error == "isolate" and batching.sequences is None  # their steps are taken once
+        return cls(isolate, batching.allowed_batch_sizes or ())
 
     def padded(self, num_items: int) -> int:
         """Return how many items the handler is given for `num_items`."""

@@ -152,6 +152,11 @@ class Batching:
                 f"Batching(slo_ms={self.slo_ms:g}, sequences=...): a call of a sequence waits for those before it, and "
                 "nothing can be promised for that; leave one of them out"
             )
+        if self.sequences is not None and self.allowed_batch_sizes is not None:
+            raise SettingError(
+                f"Batching(allowed_batch_sizes={self.allowed_batch_sizes!r}, sequences=...): the copies that a batch "
+                "is padded up with would be further steps of its last sequence; leave one of them out"
+            )
         if self.rows and self.sequences is not None:
             raise SettingError(
                 "Batching(rows=True, sequences=...): an item of a sequence holds one slot and cannot carry more rows"

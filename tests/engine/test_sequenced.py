@@ -134,6 +134,30 @@ def test_d10_an_error_of_one_call_leaves_the_sequence() -> None:
     virtually(scenario())
 
 
+def test_d10_a_batch_that_raises_is_not_run_again_since_its_steps_may_have_been_taken() -> None:
+    async def scenario() -> None:
+        model = Sums()
+
+        async def predict(xs: list[int], context: list[Context]) -> list[int]:
+            answers = await model.predict(xs, context)
+            if 7 in xs:
+                raise RuntimeError("odd")
+            return answers
+
+        async with virtual(predict, batching(), context="context") as engine:
+            callers = Callers(engine)
+            callers.send(step("a", 1, **FIRST), step("b", 10, **FIRST))
+            await callers.all()
+            callers.send(step("a", 2), step("b", 7))
+            await callers.all()
+            callers.send(step("a", 3), step("b", 20))
+            answers = await callers.all()
+        assert all("odd" in str(answers[x][1]) for x in (2, 7))
+        assert (answers[3][1], answers[20][1]) == (6, 37)
+
+    virtually(scenario())
+
+
 def test_d10_who_leaves_or_runs_out_of_time_while_it_waits_is_never_computed() -> None:
     async def scenario() -> None:
         model = Sums(takes_s=1.0)
