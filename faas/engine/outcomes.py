@@ -78,16 +78,16 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
     """
     if type(returned) is list and len(returned) == num_items:  # nearly always
         return returned
-    sized = hasattr(returned, "__len__") and hasattr(returned, "__getitem__")
+    num = _length(returned)
     table = hasattr(returned, "columns")  # iterating over a data frame gives its columns, not its rows
-    if isinstance(returned, _NO_SEQUENCES) or not sized or table or getattr(returned, "shape", None) == ():
+    if isinstance(returned, _NO_SEQUENCES) or num is None or table or getattr(returned, "shape", None) == ():
         raise HandlerError(
             f"{title} gave {_kind(returned)} for {_count(num_items, 'item')}; "
             f"give a list or an array of {_count(num_items, 'value')}, one for each item"
         )
-    if len(returned) != num_items:
+    if num != num_items:
         raise HandlerError(
-            f"{title} gave {_count(len(returned), 'value')} for {_count(num_items, 'item')}; "
+            f"{title} gave {_count(num, 'value')} for {_count(num_items, 'item')}; "
             "give exactly one for each item, in the same order"
         )
     if type(returned) is tuple and _are_columns(returned):
@@ -95,7 +95,10 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
             f"{title} gave a tuple of {len(returned)} columns of unlike values for {_count(num_items, 'item')}; "
             "give one value for each item: list(zip(*columns))"
         )
-    return list(returned)
+    try:
+        return list(returned)
+    except Exception as error:
+        raise HandlerError(f"{title} gave {_kind(returned)} whose values cannot be had: {named(error)}") from error
 
 
 def returned_error(error: BaseException) -> BaseException:
@@ -136,6 +139,16 @@ def shared(error: BaseException, num_items: int, title: str) -> BaseException:
     wrapped = HandlerError(f"{title} raised {type(error).__name__} for {num_items} items together: {said(error)}")
     wrapped.__cause__ = error
     return wrapped
+
+
+def _length(returned: Any) -> int | None:
+    """Return how many values were returned; None of what is no sequence, or will not say (a sparse matrix has rows)."""
+    if not hasattr(returned, "__getitem__"):
+        return None
+    try:
+        return len(returned)
+    except Exception:
+        return None
 
 
 def _are_columns(values: Sequence[Any]) -> bool:

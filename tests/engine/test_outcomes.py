@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 from faas.engine.outcomes import (
@@ -23,9 +24,10 @@ from faas.engine.outcomes import (
 from faas.engine.refusals import engine_failed
 from faas.errors import BadInput, HandlerError, SchemaMismatch
 from faas.messages import END, Call, Context
+from faas.spec import Batching
 
 from .conftest import Run
-from .rig import call, outcome, serving
+from .rig import call, outcome, outcomes, serving
 
 
 class Rows:
@@ -54,6 +56,49 @@ class Rows:
 )
 def test_any_sequence_or_array_is_taken_apart(returned: Any) -> None:
     assert [int(value) for value in slots(returned, 2, "predict")] == [5, 6]
+
+
+class Unsized:
+    def __getitem__(self, at: int) -> int:
+        return at
+
+    def __len__(self) -> int:
+        raise RuntimeError("not yet counted")
+
+
+class Closed(Unsized):
+    def __getitem__(self, at: int) -> int:
+        raise RuntimeError("the file is closed")
+
+    def __len__(self) -> int:
+        return 2
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (scipy.sparse.csr_matrix(np.eye(2)), "f gave a csr_matrix for 2 items; give a list or an array of 2 values"),
+        (scipy.sparse.coo_array(np.eye(2)), "f gave a coo_array for 2 items; give a list or an array of 2 values"),
+        (Unsized(), "f gave an Unsized for 2 items; give a list or an array"),
+        (Closed(), "f gave a Closed whose values cannot be had: RuntimeError: the file is closed"),
+    ],
+    ids=["csr", "coo", "unsized", "closed"],
+)
+def test_what_will_not_be_taken_apart_is_named_and_is_no_fault_of_the_engine(
+    run: Run, returned: Any, said: str
+) -> None:
+    def f(xs: list[int]) -> Any:
+        return returned
+
+    f.__qualname__ = "f"
+
+    async def scenario() -> None:
+        async with serving(f, batching=Batching(max_batch_size=2, wait_ms=1000)) as engine:
+            for failed in await outcomes(engine, call(xs=1), call(xs=2)):
+                assert type(failed) is HandlerError
+                assert str(failed).startswith(said)
+
+    run(scenario())
 
 
 def test_rows_of_arrays_are_items() -> None:
