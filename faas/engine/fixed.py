@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import Protocol
 
-from faas.engine.policy import IDLE, Decision, Outlook, Rules, Run, Waiting, WaitUntil
+from faas.engine.policy import IDLE, Decision, Outlook, Rules, Run, Waiting, WaitUntil, begun_by
 
 Form = Callable[[dict[str, object]], Hashable]
 
@@ -77,5 +77,5 @@ def decide(waiting: OrderedWaiting, rules: Rules, outlook: Outlook, now: float, 
         return Run(scan.preferred)
     if scan.full or over:
         return Run(scan.size)
-    until = min(scan.oldest_at + wait_s, waiting.earliest_due - outlook.latency.seconds(scan.size))
+    until = min(scan.oldest_at + wait_s, begun_by(waiting, outlook.latency.seconds(scan.size)))
     return Run(scan.size) if now >= until else WaitUntil(until)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from faas.spec import Batching
 
@@ -40,6 +40,9 @@ class GiveUp:
 Decision = Run | WaitUntil | Idle | GiveUp
 IDLE = Idle()
 GIVE_UP = GiveUp()
+
+_LEFT: Final = 1 / 8
+"""The share of the time of an item that is not waited away."""
 
 
 class Waiting(Protocol):
@@ -141,5 +144,14 @@ def decide(waiting: Waiting, rules: Rules, outlook: Outlook, now: float) -> Deci
         return Run(num)
     else:
         until = outlook.callers.gather_from(oldest_at) + min(outlook.latency.beta_s, rules.wait_s)
-    until = min(until, waiting.earliest_due - outlook.latency.seconds(num))
+    until = min(until, begun_by(waiting, outlook.latency.seconds(num)))
     return Run(num) if now >= until else WaitUntil(until)
+
+
+def begun_by(waiting: Waiting, takes_s: float) -> float:
+    """Return the moment by which a batch of `takes_s` is to be begun: however short it seems, some time is left for it.
+
+    Nothing is known of a batch before one has run, and nothing would ever run where waiting took all of the time.
+    """
+    due = waiting.earliest_due
+    return due - max(takes_s, _LEFT * (due - waiting.oldest_at)) if due < math.inf else due

@@ -20,6 +20,7 @@ from faas.spec import Batching
 
 from .conftest import Run
 from .rig import LONG_S, Gate, call, events, outcome, outcomes, serving
+from .virtual import Callers, Model, item, virtual, virtually
 
 
 @pytest.mark.parametrize("how", ["raised", "returned"])
@@ -218,6 +219,21 @@ def test_ba_10_a_slow_first_call_does_not_spoil_the_rest(run: Run) -> None:
         assert engine.latency.seconds(1) < 0.05  # type: ignore[attr-defined]
 
     run(scenario())
+
+
+@pytest.mark.parametrize("idle", ["wait", "adaptive"])
+def test_ba_10_a_wait_longer_than_callers_have_leaves_time_for_the_model(idle: Any) -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=0.01)
+        async with virtual(model.predict, Batching(max_batch_size=8, wait_ms=100_000, idle=idle)) as engine:
+            callers = Callers(engine)
+            for x in range(3):
+                callers.send(item(x, within_s=2.0))
+                await asyncio.sleep(3.0)
+            answers = await callers.all()
+        assert [answer for _, answer in answers.values()] == [0, 2, 4]
+
+    virtually(scenario())
 
 
 @pytest.mark.parametrize(
