@@ -42,7 +42,8 @@ def read(fn: Callable[..., Any], scope: Mapping[str, Any]) -> dict[str, Any]:
 
 def title(fn: Callable[..., Any]) -> str:
     """Return how `fn` is called in messages."""
-    return getattr(fn, "__qualname__", repr(fn))
+    name: str | None = getattr(fn, "__qualname__", None)
+    return repr(fn) if name is None else name
 
 
 def kind_of(fn: Callable[..., Any], returns: Any = Any) -> Kind:

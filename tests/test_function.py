@@ -186,6 +186,21 @@ def test_static_and_class_methods_answer_too():
     assert {e.path: e.signature.decode(b'{"n": 2}') for e in Static.endpoints} == {"/": {"n": 2}, "/name": {"n": 2}}
 
 
+def test_a_class_whose_repr_needs_what_setup_makes_can_be_decorated():
+    @inference_function
+    class Shown:
+        def setup(self) -> None:
+            self.size = 3
+
+        def __repr__(self) -> str:
+            return f"Shown of {self.size}"
+
+        def predict(self, x: int) -> str:
+            return f"{self} {x}"
+
+    assert Shown.local(1) == "Shown of 3 1"
+
+
 def test_two_methods_on_one_path_are_refused():
     with pytest.raises(SettingError, match="both at /a"):
 

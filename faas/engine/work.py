@@ -110,7 +110,8 @@ class Work:
     @cached_property
     def title(self) -> str:
         """The handler's name, as messages write it."""
-        return getattr(self.call, "__qualname__", repr(self.call))
+        name: str | None = getattr(self.call, "__qualname__", None)
+        return repr(self.call) if name is None else name
 
     @cached_property
     def on_loop(self) -> bool:
