@@ -123,6 +123,6 @@ def _tear_down(last: list[Servable]) -> None:
     """Tear a handler down whose last use is over, and have its memory back."""
     try:
         last.pop().handler.teardown()
-    except Exception:
+    except BaseException:  # an exit, too: this thread has nothing else to do, and the version goes whatever it says
         logger.exception("teardown() failed")
     gc.collect()  # engines and what they call hold each other

@@ -175,11 +175,11 @@ class Keeper:
             self.problem = str(error)
             if self._is_starting:
                 raise
-        mended = {number for number, stamp in found.stamps.items() if self._stamps.get(number, stamp) != stamp}
+        changed = {number for number, stamp in found.stamps.items() if self._stamps.get(number, stamp) != stamp}
         self._stamps = found.stamps
-        for number in {*self._plan.also} - {*before.also} | mended:
+        for number in {*self._plan.also} - {*before.also} | changed:
             self._lifecycle.try_again(number)  # somebody waits for it, or has mended it
-        self._apply(found.warnings)
+        self._apply((*found.warnings, *map(report.overwritten, sorted(changed & self._ready))))
         if not self._is_starting:
             self._poll.begin()
         if self.problem is not None:

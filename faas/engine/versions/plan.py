@@ -5,6 +5,7 @@ All instances of a function follow the file: labels, and whatever it says in pla
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
@@ -73,7 +74,7 @@ def read(content: bytes | None) -> Wishes:
     if content is None:
         return Wishes()
     try:
-        wishes = msgspec.json.decode(content, type=Wishes)
+        wishes = msgspec.json.decode(content.removeprefix(BOM_UTF8), type=Wishes)  # some editors begin a file with it
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SettingError(f"{FILE}: {error}") from None
     if wishes.format != FORMAT:

@@ -45,6 +45,14 @@ def index(name: str, entries: Iterable[Entry], *, ready_only: bool = False) -> l
     ]
 
 
+def overwritten(number: int) -> str:
+    """Return what is said of a version whose files have changed while it is held."""
+    return (
+        f"the files of version {number} have changed while it is held: it is not loaded again, and may answer with "
+        "half of either; give what is new a number of its own"
+    )
+
+
 def why_none(name: str, entries: Iterable[Entry], *, stable: int | None, where: str) -> str:
     """Return why calls that ask for no version get none; `stable` is the version of that label, `where` the source."""
     for entry in entries:

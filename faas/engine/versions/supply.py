@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -66,6 +67,12 @@ class Supply:
             bound = ", ".join(shared)
             raise Unholdable(
                 f"setup() bound globals, of which a process has one for all versions: {bound}; keep them as attributes"
+            )
+        environ = thawed.state.get("environ", {})
+        if others := [name for name, value in environ.items() if os.environ.get(name, value) != value]:
+            raise Unholdable(
+                "setup() set environment variables, of which a process has one for all versions, otherwise than they "
+                f"are here: {', '.join(others)}; keep them as attributes"
             )
         handler = Handler(self._function)
         handler.restore(thawed.state)

@@ -55,6 +55,7 @@ class Numbered:
 
     def teardown(self) -> None:
         self.bench.torn_down.append(self.weights.number)
+        self.bench.note_end(self.weights.number)
 
 
 class FakeSource:
@@ -66,6 +67,7 @@ class FakeSource:
         self.places: dict[int, str] = {}
         self.file: bytes | None = None
         self.stamps: dict[int, int] = {}
+        self.warnings: tuple[str, ...] = ()
         self.is_gone = False
         self.num_looks = 0
 
@@ -73,7 +75,7 @@ class FakeSource:
         self.num_looks += 1
         if self.is_gone:
             raise SourceError("the test's is not there")
-        return Look(dict(self.places), self.file, stamps=dict(self.stamps))
+        return Look(dict(self.places), self.file, self.warnings, dict(self.stamps))
 
     def write(self, content: bytes) -> None:
         self.file = content
@@ -93,6 +95,7 @@ class Bench(Supply):
         self.broken: dict[int, str] = {}
         self.sizes: dict[int, int] = {}
         self.torn_down: list[int] = []
+        self.ended_on: dict[int, list[threading.Thread]] = {}
         self.weights: dict[int, weakref.ref[Weights]] = {}
         self.num_loads: dict[int, int] = {}
 
@@ -107,7 +110,7 @@ class Bench(Supply):
     def bring(self, place: str, *, background: bool = True) -> Brought:
         number = int(place.removeprefix("/"))
         handler, weights = Handler(self._function), Weights(number)
-        self.weights[number] = weakref.ref(weights)
+        self.weights[number] = weakref.ref(weights, lambda _: self.note_end(number))
         handler.restore({"attributes": {"weights": weights, "bench": self}, "globals": {}})
         return Brought(place, handler, 100 * number)
 
@@ -118,6 +121,10 @@ class Bench(Supply):
             assert self.loading[number].wait(LONG_S)
         if number in self.broken:
             raise ValueError(self.broken[number])
+
+    def note_end(self, number: int) -> None:
+        """Called where a version is torn down, and where its weights are freed."""
+        self.ended_on.setdefault(number, []).append(threading.current_thread())
 
     def size(self, place: str) -> int:
         return self.sizes[int(place.removeprefix("/"))]

@@ -6,10 +6,11 @@ import threading
 import pytest
 
 from faas import Calls, Versions
+from faas.engine.versions import report
 from faas.engine.versions.lifecycle import Entry
 from faas.engine.versions.source import SourceError
 from faas.engine.versions.states import State, Step
-from faas.errors import BadLabel, SettingError, StartFailed, Unavailable, UnknownVersion
+from faas.errors import BadLabel, QueueFull, SettingError, StartFailed, Unavailable, UnknownVersion
 from tests.engine.versions.rig import LONG_S, keeping
 
 ONCE = {"poll_s": 0.0, "retry_s": -1.0, "load_retries": 0}
@@ -119,9 +120,32 @@ def test_l9_memory_is_freed_and_not_on_a_thread_that_calls_need(run):
             await kept.answer()
             kept.bench.put(2)
             await kept.keeper.follow()
+            torn_down_on, freed_on = kept.bench.ended_on[1]
+            assert torn_down_on is freed_on
+            assert freed_on is not threading.current_thread()
+            assert not kept.thread.is_own(freed_on.ident)
             assert kept.bench.is_freed(1)
             assert not kept.bench.is_freed(2)
             assert kept.keeper.mapped_bytes == 200
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no"), SystemExit(3), KeyboardInterrupt()], ids=lambda one: type(one).__name__
+)
+def test_a_version_goes_whatever_its_teardown_raises(run, error: BaseException):
+    def fail(number: int) -> None:
+        raise error
+
+    async def story() -> None:
+        async with keeping(1) as kept:
+            kept.bench.note_end = fail
+            kept.bench.put(2)
+            async with asyncio.timeout(LONG_S):
+                await kept.keeper.follow()
+            assert kept.states() == {2: State.AVAILABLE, 1: State.END}
+            assert await kept.answer() == 2
 
     run(story())
 
@@ -168,6 +192,9 @@ def test_l11_a_broken_version_leaves_the_old_one_serving_with_the_reason(run):
             assert await kept.answer() == 1
             [broken] = [one for one in kept.keeper.overview()["versions"] if one["version"] == 2]
             assert broken["reason"] == "ValueError: no weights"
+            told = report.status(kept.keeper.entries)["model_version_status"][0]
+            assert (told["version"], told["state"]) == ("2", "END")
+            assert told["status"] == {"error_code": "UNKNOWN", "error_message": "ValueError: no weights"}
 
     run(story())
 
@@ -376,6 +403,30 @@ def test_l4_a_bad_file_is_refused_at_the_start_and_later_the_old_one_kept(run):
     run(story())
 
 
+def test_l4_without_polling_changes_of_the_file_are_ignored(run):
+    async def story() -> None:
+        async with keeping(1, 2) as kept:
+            kept.bench.say(policy="specific", versions=(1,), labels={"stable": 1})
+            await asyncio.sleep(0.05)
+            assert await kept.answer() == 2
+            assert kept.keeper.lanes.ready == [2]
+
+    run(story())
+
+
+def test_l2_what_the_policy_lacks_is_logged_once_and_the_others_are_served(run, caplog: pytest.LogCaptureFixture):
+    async def story() -> None:
+        async with keeping(1, spec=Versions(policy="specific", versions=(1, 2), **ONCE)) as kept:
+            for _ in range(3):
+                await kept.keeper.follow()
+            assert await kept.answer() == 1
+
+    run(story())
+    assert [record.getMessage() for record in caplog.records] == [
+        "numbered: the policy names version 2, which is not there"
+    ]
+
+
 def test_l14_there_again_while_it_unloads_it_is_unloaded_and_loaded_again(run):
     async def story() -> None:
         async with keeping(1) as kept:
@@ -483,6 +534,24 @@ def test_l18_all_versions_run_on_one_thread_each_with_a_queue_of_its_own(run):
             assert not any(call.done() for call in calls)  # version 2 waits for the thread that 1 is on
             hold.set()
             assert await asyncio.gather(*calls) == [1, 2, 1, 2]
+
+    run(story())
+
+
+def test_l18_a_queue_that_is_full_is_one_versions_own(run):
+    async def story() -> None:
+        spec = Versions(policy="all", **ONCE)
+        async with keeping(1, 2, spec=spec, calls=Calls(max_queue=1)) as kept:
+            hold = kept.bench.held[1] = threading.Event()
+            running = asyncio.ensure_future(kept.answer(version=1))
+            assert await asyncio.to_thread(kept.bench.entered.wait, LONG_S)
+            waiting = [asyncio.ensure_future(kept.answer(version=number)) for number in (1, 2)]
+            await asyncio.sleep(0)
+            with pytest.raises(QueueFull):
+                await kept.answer(version=1)
+            waiting.append(asyncio.ensure_future(kept.answer(version=2)))
+            hold.set()
+            assert await asyncio.gather(running, *waiting) == [1, 1, 2, 2]
 
     run(story())
 

@@ -62,6 +62,13 @@ def test_l2_specific_without_versions_warns_and_serves_nothing():
     assert "names no version" in chosen.warnings[0]
 
 
+def test_l2_l3_l11_what_is_not_said_is_as_tensorflow_serving_has_it():
+    spec = Versions()
+    assert (spec.policy, spec.num, spec.transition) == ("latest", 1, "availability")
+    assert (spec.poll_s, spec.keep_last) == (1.0, False)
+    assert (spec.load_retries, spec.retry_s) == (5, 60.0)
+
+
 def test_l4_the_file_says_exactly_what_is_held():
     spec = Versions(policy="latest", num=2)
     first = plan.make(spec, plan.read(b'{"policy": "specific", "versions": [1, 2]}'))
@@ -99,6 +106,10 @@ def test_what_is_written_is_read_again():
     wishes = Wishes(policy="latest", num=3, labels={"stable": 2}, also=(4,), before=(None, 1), is_loaded=True)
     assert plan.read(plan.write(wishes)) == wishes
     assert plan.read(plan.write(Wishes())) == Wishes()
+
+
+def test_a_file_that_an_editor_began_with_a_byte_order_mark_is_read():
+    assert plan.read(b"\xef\xbb\xbf" + plan.write(Wishes(labels={"stable": 2}))).labels == {"stable": 2}
 
 
 def test_labels_hold_their_versions_whatever_the_policy_says():
@@ -144,6 +155,7 @@ def test_so_many_promotions_are_remembered():
         ({"policy": "specific", "versions": (-1,)}, "a whole number of at least 0"),
         ({"policy": "specific", "versions": "12"}, "must be a list of numbers"),
         ({"source": " "}, "write a folder"),
+        ({"source": "gs://bucket/iris"}, "write a folder, or s3://bucket/prefix/NAME"),
         ({"max_bytes": "many"}, "max_bytes"),
         ({"poll_s": float("nan")}, "poll_s"),
         ({"keep_last": 1}, "keep_last"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +63,24 @@ def supply(place: str) -> Supply:
     )
 
 
+@contextlib.asynccontextmanager
+async def following(place: Path, **spec: Any) -> AsyncIterator[Keeper]:
+    """A keeper of the versions in a folder, which looks when it is asked to."""
+    thread = ModelThread()
+    versions = Versions(**({"poll_s": 0, "load_retries": 0} | spec))
+    function = inference_function(name="half-plus", versions=versions)(HalfPlus)
+    keeper = Keeper(versions, supply(str(place)), Shared(function, thread, monotonic))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.freeze", lambda: None)
+        await keeper.start()
+    try:
+        yield keeper
+    finally:
+        await keeper.close()
+        await keeper.engines["/"].close()
+        assert await thread.close(20)
+
+
 async def answers(keeper: Keeper, *xs: float) -> list[float]:
     calls = [VersionedCall({"x": x}, Context("request", deadline=monotonic() + 20)) for x in xs]
     return list(await asyncio.gather(*(keeper.engines["/"].answer(call) for call in calls)))
@@ -81,6 +102,23 @@ def test_l1_children_that_are_whole_snapshots_with_a_number_are_versions(tmp_pat
         127: str(tmp_path / "elsewhere"),
     }
     assert (look.file, look.warnings) == (None, ())
+
+
+def test_l1_of_two_folders_of_one_version_one_is_served_and_the_log_says_which(
+    tmp_path: Path, run, caplog: pytest.LogCaptureFixture
+):
+    freeze(tmp_path / "1", HALF_PLUS_TWO)
+    freeze(tmp_path / "00001", HALF_PLUS_THREE)
+
+    async def story() -> None:
+        async with following(tmp_path) as keeper:
+            await keeper.follow()
+            assert await answers(keeper, 1) == [2.5]
+
+    run(story())
+    assert [record.getMessage() for record in caplog.records] == [
+        "half-plus: 00001 and 1 are both version 1; 1 is used"
+    ]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -233,10 +271,46 @@ def test_a_damaged_version_is_served_once_it_is_mended_where_it_is(tmp_path: Pat
         run(story())
 
 
+@pytest.mark.parametrize("way", ["in place", "another folder"])
+def test_a_version_that_is_overwritten_while_it_is_served_is_told_of(
+    tmp_path: Path, run, caplog: pytest.LogCaptureFixture, way: str
+):
+    served, new = freeze(tmp_path / "1", HALF_PLUS_TWO), freeze(tmp_path / "new", HALF_PLUS_THREE)
+
+    async def story() -> None:
+        async with following(tmp_path) as keeper:
+            if way == "in place":
+                (served / "skeleton").touch()
+            else:
+                served.rename(tmp_path / "old")
+                new.rename(served)
+            for _ in range(3):
+                await keeper.follow()
+            assert await answers(keeper, 1) == [2.5]
+            assert [(entry.number, entry.step.state) for entry in keeper.entries] == [(1, State.AVAILABLE)]
+
+    run(story())
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.startswith("half-plus: the files of version 1 have changed while it is held: it is not loaded again")
+
+
 def test_a_state_with_globals_is_no_version(tmp_path: Path):
     freeze(tmp_path / "1", 2.0, tokenizer="words")
     with pytest.raises(Unholdable, match=r"setup\(\) bound globals, .*: app\.tokenizer; keep them as attributes"):
         supply(str(tmp_path)).bring(str(tmp_path / "1"))
+
+
+def test_what_versions_set_otherwise_in_the_environment_cannot_be_held_together(tmp_path: Path, monkeypatch):
+    for number, value in ((1, "a"), (2, "b"), (3, "a")):
+        state = {"attributes": {"more": np.zeros(10)}, "globals": {}, "environ": {"FAAS_TEST_MODEL": value}}
+        snapshot.freeze(state, tmp_path / str(number), meta={"function": "half-plus"})
+    monkeypatch.setenv("FAAS_TEST_MODEL", "")  # noted, so that it is gone after the test
+    monkeypatch.delenv("FAAS_TEST_MODEL")
+    made = supply(str(tmp_path))
+    made.bring(str(tmp_path / "1"))
+    with pytest.raises(Unholdable, match=r"otherwise than they are here: FAAS_TEST_MODEL; keep them as attributes"):
+        made.bring(str(tmp_path / "2"))
+    made.bring(str(tmp_path / "3"))
 
 
 def test_l12_a_version_is_as_large_as_its_files(tmp_path: Path):
