@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from snapshot.errors import BadAddressError
 
 SCHEME = "s3://"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", re.ASCII)
 _AWS_HOST = re.compile(r"(^|\.)amazonaws\.com(\.cn)?$")
 
@@ -21,7 +22,7 @@ class S3Address:
     @classmethod
     def parse(cls, text: str) -> "S3Address":
         """The address that `s3://bucket/prefix` is. Raises BadAddressError."""
-        if not is_s3(text):
+        if not text.startswith(SCHEME):
             raise BadAddressError(f"{text!r} is no address in S3: give s3://bucket/prefix")
         bucket, _, prefix = text[len(SCHEME) :].partition("/")
         if not _BUCKET.fullmatch(bucket):
@@ -47,7 +48,9 @@ class S3Address:
 
 
 def is_s3(text: str) -> bool:
-    """Whether `text` is meant to be an address in S3."""
+    """Whether `text` is an address in S3, and not a folder. Raises BadAddressError where it is one of another kind."""
+    if not text.startswith(SCHEME) and _ADDRESS.match(text):
+        raise BadAddressError(f"{text!r} is neither in S3 nor a folder: give s3://bucket/prefix, or a folder's path")
     return text.startswith(SCHEME)
 
 

@@ -54,7 +54,7 @@ class Versions:
         if self.max_bytes is not None:
             parse_bytes(self.max_bytes, "Versions.max_bytes")
         self._check_versions()
-        if self.source is not None and (not isinstance(self.source, str) or not self.source.strip()):
+        if self.source is not None and not _is_place(self.source):
             raise SettingError(f"Versions(source={self.source!r}): write a folder, or s3://bucket/prefix/NAME")
 
     def _check_versions(self) -> None:
@@ -72,3 +72,8 @@ class Versions:
     def capacity_bytes(self) -> int | None:
         """What the files of all that is held may take, in bytes; None: no limit."""
         return None if self.max_bytes is None else parse_bytes(self.max_bytes, "Versions.max_bytes")
+
+
+def _is_place(source: object) -> bool:
+    """Tell whether something may be a folder's path, or an address in S3; other addresses are neither."""
+    return isinstance(source, str) and bool(source.strip()) and ("://" not in source or source.startswith("s3://"))

@@ -14,7 +14,7 @@ from snapshot.errors import (
     RemoteError,
     UnreachableError,
 )
-from snapshot.s3_address import S3Address, check_endpoint
+from snapshot.s3_address import S3Address, check_endpoint, is_s3
 from snapshot.s3_client import S3Client, S3Options
 from tests.s3_server import Answer, Request, S3Server, Stub, rclone, stub
 
@@ -49,6 +49,18 @@ def at(running: Stub, bucket: str = "bucket", attempts: int = 1) -> S3Client:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(BadAddressError, match=r"s3://bucket/prefix"):
         S3Address.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["s3a://bucket/x", "S3://bucket/x", "gs://bucket/x", "https://bucket.host/x", "file:///x"]
+)
+def test_another_kind_of_address_is_not_taken_for_a_folder(text: str) -> None:
+    with pytest.raises(BadAddressError, match=r"neither in S3 nor a folder: give s3://bucket/prefix"):
+        is_s3(text)
+
+
+def test_folders_are_not_in_s3() -> None:
+    assert [is_s3(text) for text in ("s3://bucket/x", "x", "/s3://x", "./s3a:/x", "C:/x", "")] == [True] + [False] * 5
 
 
 def test_an_address_has_a_bucket_and_a_prefix() -> None:
