@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 
@@ -15,6 +16,9 @@ from faas.engine.in_time import Promise
 from faas.engine.latency_model import LatencyModel
 from faas.engine.queue import CallQueue
 from faas.messages import Call, Context
+from faas.spec import Batching
+
+from .virtual import Callers, Model, item, virtual, virtually
 
 SLO_S = 0.050
 NEVER = float("inf")
@@ -144,6 +148,21 @@ def test_a3_holds_with_what_was_learnt_of_a_device_whose_times_vary() -> None:
 def test_a4_a_lone_call_leaves_at_once() -> None:
     ours = Simulation(lambda size, now: linear(size)).serve([float(second) for second in range(20)])
     assert [at for at, _ in ours.batches] == [float(second) for second in range(20)]
+
+
+@pytest.mark.parametrize("slo_ms", [None, 100])
+def test_a4_a_lone_call_leaves_a_whole_engine_at_once(slo_ms: float | None) -> None:
+    async def scenario() -> None:
+        model = Model(takes_s=0.01)
+        async with virtual(model.predict, Batching(max_batch_size=8, wait_ms=20, slo_ms=slo_ms)) as engine:
+            callers = Callers(engine)
+            for second in range(3):
+                callers.send(item(second))
+                await asyncio.sleep(1.0)
+            await callers.all()
+        assert model.batches == [(0.0, [0]), (1.0, [1]), (2.0, [2])]
+
+    virtually(scenario())
 
 
 @pytest.mark.parametrize("load", [1.2, 2.0, 5.0])

@@ -120,6 +120,19 @@ def test_b4_shapes_never_mix_and_another_one_starts_a_batch() -> None:
     virtually(scenario())
 
 
+def test_b4_element_types_never_mix() -> None:
+    async def scenario() -> None:
+        model = Model()
+        async with virtual(model.predict, waiting(), form=Stacked({"xs": np.stack})) as engine:
+            callers = Callers(engine)
+            callers.send(item(np.array([1, 2])), item(np.array([3, 4])), item(np.array([0.5, 1.5])))
+            answers = await callers.all()
+        assert model.sizes == [2, 1]
+        assert [answers[key][1].dtype for key in ((1, 2), (0.5, 1.5))] == [np.int64, np.float64]
+
+    virtually(scenario())
+
+
 def test_b4_shapes_are_padded_where_that_is_asked_for() -> None:
     async def scenario() -> None:
         model = Model()

@@ -6,6 +6,7 @@ D8, the rate limiter, is in test_rate_limit.py and test_limiter.py, D10 in test_
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from typing import Any
 
@@ -256,6 +257,39 @@ def test_d9_the_handler_is_told_of_lengths() -> None:
             callers.send(item([5]), item([1, 2, 3]))
             answers = await callers.all()
         assert answers == {(5,): (0.0, [5, 1]), (1, 2, 3): (0.0, [6, 3])}
+
+    virtually(scenario())
+
+
+def test_d9_ragged_items_laid_end_to_end_come_with_their_counts() -> None:
+    """Triton's batch inputs: each count, counts summed up with and without a zero before, the largest, and shapes."""
+
+    def end_to_end(items: dict[str, list[Any]], length: int) -> dict[str, Any]:
+        xs = items["xs"]
+        counts = np.array([x.size for x in xs])
+        return {
+            "xs": np.concatenate([x.reshape(-1) for x in xs]),
+            "counts": counts,
+            "upto": np.cumsum(counts),
+            "bounds": np.concatenate([[0], np.cumsum(counts)]),
+            "most": np.empty(counts.max()),
+            "shapes": np.concatenate([x.shape for x in xs]),
+        }
+
+    async def scenario() -> None:
+        seen: list[Any] = []
+
+        async def predict(xs: Any, counts: Any, upto: Any, bounds: Any, most: Any, shapes: Any) -> list[float]:
+            seen.append([part.tolist() for part in (xs, counts, upto, bounds, shapes)] + [most.shape])
+            return [xs[begin:end].sum() for begin, end in itertools.pairwise(bounds)]
+
+        pad = Pad(collate=end_to_end, answers="whole")
+        async with virtual(predict, waiting(max_batch_size=2, pad=pad), form=Ragged(pad, {"xs": "numpy"})) as engine:
+            callers = Callers(engine)
+            callers.send(item(np.array([5])), item(np.array([1, 2, 3])))
+            answers = await callers.all()
+        assert seen == [[[5, 1, 2, 3], [1, 3], [1, 4], [0, 1, 4], [1, 3], (3,)]]
+        assert answers == {(5,): (0.0, 5), (1, 2, 3): (0.0, 6)}
 
     virtually(scenario())
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from faas import Batching, Context, Pad, QueuePolicy, Scaling, Sequences, inference_function
+from faas import Batching, Context, Pad, QueuePolicy, Scaling, Sequences, endpoint, inference_function
 from tests.server.answers import problem
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +45,28 @@ async def test_ba_09_lengths_over_http(serving):
         told = problem(await served.post([1] * 65), 422)
         assert "at most 64" in told["detail"]
         assert (await served.post({"x": [1, 3], "mask": [True, True]})).status_code == 422
+
+
+async def test_b4_calls_of_two_endpoints_never_mix(serving):
+    sizes: dict[str, list[int]] = {"double": [], "length": []}
+
+    @inference_function(batching=Batching(max_batch_size=8, wait_ms=100, idle="wait"))
+    class Two:
+        @endpoint("/double")
+        def double(self, x: list[int]) -> list[int]:
+            sizes["double"].append(len(x))
+            return [2 * each for each in x]
+
+        @endpoint("/length")
+        def length(self, x: list[str]) -> list[int]:
+            sizes["length"].append(len(x))
+            return [len(each) for each in x]
+
+    async with serving(Two) as served:
+        calls = [(number, "/double") for number in range(3)] + [("a" * number, "/length") for number in range(4)]
+        got = await asyncio.gather(*(served.post(*call) for call in calls))
+        assert [one.json() for one in got] == [0, 2, 4, 0, 1, 2, 3]
+        assert (sum(sizes["double"]), sum(sizes["length"])) == (3, 4)
 
 
 async def test_d10_sequences_over_http(serving):
@@ -103,6 +125,7 @@ async def test_d3_a_full_level_is_429_and_d4_a_callers_queue_time_out_is_429(ser
         full = await served.post(4, headers=low)
         assert problem(full, 429)["type"].endswith("queue-full")
         assert int(full.headers["retry-after"]) >= 1
+        assert await served.value("faas_requests_total", outcome="refused") == 2
         for bad in ("0", "-1", "soon", "nan"):
             problem(await served.post(5, headers={"X-Queue-Timeout-Ms": bad}), 400)
         gate.set()
