@@ -17,7 +17,7 @@ from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
 _WAY_SHARE: Final = 0.025
 _MAX_WAY_S: Final = 0.005
 """This share of a promised time, and at most this long, is kept for a refusal to reach its caller."""
-_MAX_EARLY: Final = 0.2
+_MAX_EARLY: Final = 0.3
 """Under overload, who cannot be served is told so early, by at most this share of a batch's time."""
 _MARGIN: Final = 1.05
 """A full batch is then assumed to take this times its quantile, but never more than half of the promised time."""

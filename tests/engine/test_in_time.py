@@ -116,7 +116,7 @@ def test_one_that_will_be_full_counts_as_full() -> None:
 
 def test_where_more_come_than_are_served_it_is_told_as_early_as_those_fill_the_batch_who_come_yet() -> None:
     assert hopeless_in_ms(20, promise(), surplus=0.1) == 22.5, "a tenth of 25 ms earlier"
-    assert hopeless_in_ms(20, promise(), surplus=0.5) == 20, "and never more than a fifth"
+    assert hopeless_in_ms(20, promise(), surplus=0.5) == 17.5, "and never more than three tenths"
 
 
 def test_a_batch_that_takes_far_less_than_half_of_the_promise_may_begin_late() -> None:
