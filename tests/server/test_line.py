@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -174,6 +175,23 @@ async def test_answers_pass_through_middleware(serving, style):
         problem(await served.post("x"), 422)
         assert (await served.client.get("/")).status_code == 405
         assert "x-by" not in (await served.client.get("/readyz")).headers
+
+
+async def test_pages_of_other_sites_may_call_where_a_middleware_says_so(serving):
+    sites = {"allow_origins": ["https://app.example"], "allow_methods": ["POST"]}
+
+    @inference_function(middleware=[(CORSMiddleware, sites)])
+    async def whole(x: int) -> int:
+        return 6 // x
+
+    origin = {"Origin": "https://app.example"}
+    async with serving(whole) as served:
+        asked = origin | {"Access-Control-Request-Method": "POST"}
+        preflight = await served.client.request("OPTIONS", "/", headers=asked)
+        answers = [await served.post(x, headers=origin) for x in (2, 0, "x")]
+        assert [answer.status_code for answer in (preflight, *answers)] == [200, 200, 500, 422]
+        for answer in (preflight, *answers):
+            assert answer.headers["access-control-allow-origin"] == "https://app.example"
 
 
 async def test_middleware_takes_keywords_and_refuses_what_is_none(serving):
