@@ -92,7 +92,7 @@ def command(
         store=stores.root(store),
         functions=functions,
         token=found.token,
-        progress=_say,
+        progress=say,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(platform)
@@ -108,6 +108,7 @@ def _refuse_another(found: Settings) -> None:
         raise Failure(f"a platform is coming up here already: process {pid}", "faas down ends it")
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell whoever reads standard error."""
     with contextlib.suppress(OSError):  # whoever read it may be gone, and what is served goes on
         click.echo(text, err=True)

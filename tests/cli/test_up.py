@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ import httpx
 import pytest
 
 from faas import address, settings
+from faas.cli.up import say
 from faas.errors import PlatformError, RemoteError
 from faas.platform import main
 from faas.platform.home import alone
@@ -272,6 +274,17 @@ def test_a_pid_that_is_another_process_by_now_is_no_platform(faas: Faas, faas_pr
     assert "no platform runs here" in faas("list").err
     assert faas("down").out == "no platform runs here\n"
     assert "absent.py: there is no such file" in faas_process("up", "absent.py", "--port", "0").err
+
+
+def test_whoever_reads_what_it_says_may_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    left = os.fdopen(writer, "w")
+    monkeypatch.setattr("sys.stderr", left)
+    say("what is served goes on")
+    say("and so does what is deployed later")
+    with contextlib.suppress(BrokenPipeError):
+        left.close()
 
 
 def test_who_comes_up_has_not_the_record_of_one_that_was_killed(home: Path) -> None:
