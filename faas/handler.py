@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import inspect
 import os
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
-from types import ModuleType
+from types import FrameType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from faas import modules
@@ -18,6 +19,10 @@ from faas.function import Endpoint, Function
 
 State = dict[str, Any]
 Content = list[tuple[int, int]] | None
+
+
+class Itself:
+    """Stands in a frozen state where something refers to the handler's own object, and becomes it when restored."""
 
 
 class Unkept(Exception):
@@ -41,25 +46,32 @@ class Handler:
     def setup_to_keep(self) -> State:
         """Do `setup()`, and return the state that it made.
 
-        That is the attributes of the object, and the globals of the user's modules that `setup()` bound, or whose
-        content it changed.
+        That is the attributes of the object, the globals of the user's modules that `setup()` bound, or whose content
+        it changed, the environment variables that it set, if any, and the object, where something refers to it.
 
         Raises:
             Unkept: it is set up, but there is more to it than such a state; says what.
         """
-        from faas import library_threads  # nothing to an instance
+        from faas import library_threads, process_settings  # nothing to an instance
 
-        known, threads = _Known(), set(threading.enumerate())
+        known, threads, settings = _Known(), set(threading.enumerate()), process_settings.now()
+        environ = os.environ | self.function.spec.env
         with known.with_imports():
             self.setup()
         library_threads.end()
+        if others := process_settings.changed_since(settings):
+            raise Unkept(f"setup() set {', '.join(others)} for the whole process: set it in after_thaw()")
         started = [thread.name for thread in set(threading.enumerate()) - threads if _is_users(thread)]
         if started:
             raise Unkept(f"setup() started threads, which no snapshot holds: {', '.join(sorted(started))}")
-        return self._capture(known)
+        added = {name: value for name, value in os.environ.items() if environ.get(name) != value}
+        return self._capture(known) | ({"environ": added} if added else {}) | self._itself()
 
     def restore(self, state: State) -> None:
         """Put a thawed state in place of what `setup()` would have made. `after_thaw()` is still to be run."""
+        os.environ.update(state.get("environ", {}))
+        if (itself := state.get("self")) is not None:
+            itself.__class__, self._object = type(self._object), itself
         if self._object is not None:
             self._object.__dict__.update(state["attributes"])
         for module, values in state["globals"].items():
@@ -95,6 +107,25 @@ class Handler:
         if hasattr(type(self._object), hook):
             getattr(self._object, hook)()
 
+    def _itself(self) -> State:
+        """Return the object as a part of its state, where something refers to it, as parts do to their owners.
+
+        Raises:
+            Unkept: its class is of a kind that `Itself` cannot stand in for.
+        """
+        known = (self, vars(self))
+        if self._object is None or not any(
+            not isinstance(one, FrameType) and all(one is not other for other in known)
+            for one in gc.get_referrers(self._object)
+        ):
+            return {}
+        try:
+            Itself().__class__ = type(self._object)
+        except TypeError:
+            bases = ", ".join(base.__name__ for base in type(self._object).__bases__)
+            raise Unkept(f"what setup() made refers to the handler itself, which is a {bases}") from None
+        return {"self": self._object}
+
     def _capture(self, known: _Known) -> State:
         rebound: dict[str, dict[str, Any]] = {}
         for module in modules.of_user():
@@ -103,9 +134,19 @@ class Handler:
                     rebound.setdefault(module.__name__, {})[name] = value
         if self._object is None:
             return {"attributes": {}, "globals": rebound}
-        if not hasattr(self._object, "__dict__"):
+        if not hasattr(self._object, "__dict__") or _slots_of(self._object):
             raise Unkept(f"{type(self._object).__name__} keeps its state in __slots__, which no snapshot holds")
         return {"attributes": dict(self._object.__dict__), "globals": rebound}
+
+
+def _slots_of(one: object) -> list[str]:
+    """Return the slots of an object, of whichever of its classes, that hold something."""
+    return [
+        name
+        for kind in type(one).__mro__
+        for name, member in vars(kind).items()
+        if isinstance(member, MemberDescriptorType) and hasattr(one, name)
+    ]
 
 
 def _is_users(thread: threading.Thread) -> bool:

@@ -19,7 +19,7 @@ from faas import examples, export, instance, later, library_threads, modules, ne
 from faas.description import Description
 from faas.errors import SettingError, TargetError, named
 from faas.function import Function
-from faas.handler import Handler, Unkept
+from faas.handler import Handler, Itself, Unkept
 from faas.preparation import Origin, distribution_version, file_digest
 from faas.preparing_messages import Checked, Exported, Made, Needs, Task
 from faas.tasks import Found, Report, Step
@@ -135,7 +135,8 @@ def _freeze(function: Function, state: Any, task: Task, report: Report) -> tuple
     what = "tensors" if function.spec.snapshot.mode == "weights" else "state"
     report(Step(f"freezing the {what} of {function.name}"))
     try:
-        manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name})
+        itself = {id(state["self"]): Itself()} if "self" in state and function.spec.snapshot.mode == "state" else {}
+        manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name}, replacing=itself)
     except snapshot.Unfreezable as error:
         return None, f"{export.as_written(error.trail)}: {error.reason}", 0
     except snapshot.SnapshotError as error:

@@ -1,3 +1,4 @@
+import decimal
 import io
 import os
 import sys
@@ -5,11 +6,14 @@ import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+import torch
 import tqdm
 
-from faas import inference_function, library_threads
-from faas.handler import Handler, Unkept
+import snapshot
+from faas import inference_function, library_threads, process_settings
+from faas.handler import Handler, Itself, Unkept
 
 
 @pytest.fixture
@@ -156,6 +160,122 @@ def test_threads_that_a_library_starts_again_when_it_needs_them_are_ended():
     assert not tqdm.tqdm.monitor.is_alive()
 
 
+@pytest.mark.parametrize(
+    ("change", "back", "named"),
+    [
+        (lambda: torch.set_default_dtype(torch.float64), lambda was: torch.set_default_dtype(torch.float32), "dtype"),
+        (
+            lambda: torch.set_default_device("meta"),
+            lambda was: torch.set_default_device(None),
+            "torch's default device",
+        ),
+        (
+            lambda: torch.set_float32_matmul_precision("high"),
+            lambda was: torch.set_float32_matmul_precision("highest"),
+            "torch's precision of products",
+        ),
+        (
+            lambda: torch.use_deterministic_algorithms(True),
+            lambda was: torch.use_deterministic_algorithms(False),
+            "torch's determinism",
+        ),
+        (lambda: np.seterr(all="raise"), lambda was: np.seterr(**was), "NumPy's error state"),
+        (
+            lambda: decimal.getcontext().__setattr__("prec", 7),
+            lambda was: decimal.setcontext(decimal.Context()),
+            "prec",
+        ),
+        (lambda: [os.getcwd(), os.chdir("/")][0], os.chdir, "the working directory"),
+    ],
+    ids=["dtype", "device", "matmul", "deterministic", "numpy", "decimal", "cwd"],
+)
+def test_what_setup_sets_for_the_whole_process_is_more_than_state(change, back, named):
+    was = []
+
+    @inference_function
+    class F:
+        def setup(self):
+            was.append(change())
+
+        def predict(self, x: int) -> int:
+            return x
+
+    try:
+        with pytest.raises(Unkept, match=rf"setup\(\) set .*{named}.* for the whole process: set it in after_thaw\(\)"):
+            Handler(F).setup_to_keep()
+    finally:
+        back(*was)
+    assert process_settings.changed_since(process_settings.now()) == []
+
+
+class Owned:
+    def __init__(self, owner):
+        self.owner = owner
+
+
+def test_a_handler_that_its_parts_refer_to_is_the_same_one_when_it_is_back(tmp_path):
+    @inference_function
+    class F:
+        def setup(self):
+            self.part, self.steps, self.count = Owned(self), [self.step], 0
+
+        def step(self):
+            self.count += 1
+
+        def predict(self, x: int) -> int:
+            self.steps[0]()
+            return self.part.owner.count
+
+    made = Handler(F)
+    state = made.setup_to_keep()
+    snapshot.freeze(state, tmp_path / "frozen", replacing={id(state["self"]): Itself()})
+    thawed = Handler(F)
+    thawed.restore(snapshot.thaw(tmp_path / "frozen").state)
+    predict = thawed.method(F.main)
+    assert [predict(1), predict(1)] == [1, 2]
+    assert predict.__self__ is predict.__self__.part.owner is predict.__self__.steps[0].__self__
+    assert made.method(F.main)(1) == 1
+
+
+def test_a_handler_that_nothing_stands_in_for_is_more_than_state():
+    class Slotted:
+        __slots__ = ("unused",)
+
+    @inference_function
+    class F(Slotted):
+        def setup(self):
+            self.part = Owned(self)
+
+        def predict(self, x: int) -> int:
+            return x
+
+    with pytest.raises(Unkept, match="refers to the handler itself, which is a Slotted"):
+        Handler(F).setup_to_keep()
+
+
+def test_environment_variables_that_setup_set_are_state(monkeypatch):
+    monkeypatch.setenv("CHANGED", "before")
+    monkeypatch.setenv("KEPT", "as it is")
+
+    @inference_function(env={"GIVEN": "by the function"})
+    class F:
+        def setup(self):
+            os.environ["CHANGED"] = os.environ["ADDED"] = "by setup"
+
+        def predict(self, x: int) -> int:
+            return x
+
+    for name in ("ADDED", "GIVEN"):
+        monkeypatch.setenv(name, "")  # noted, so that it is gone after the test
+        monkeypatch.delenv(name)
+    state = Handler(F).setup_to_keep()
+    assert state["environ"] == {"CHANGED": "by setup", "ADDED": "by setup"}
+    monkeypatch.setenv("CHANGED", "elsewhere")
+    monkeypatch.delenv("ADDED")
+    Handler(F).restore(state)
+    assert (os.environ["CHANGED"], os.environ["ADDED"]) == ("by setup", "by setup")
+
+
 def test_slots_are_more_than_state():
     @inference_function
     class Slotted:
@@ -167,10 +287,22 @@ def test_slots_are_more_than_state():
         def predict(self, x: int) -> int:
             return x + self.a
 
-    handler = Handler(Slotted)
-    with pytest.raises(Unkept, match="__slots__"):
-        handler.setup_to_keep()
-    assert handler.method(Slotted.main)(x=1) == 2
+    class Partly:
+        __slots__ = ("a",)
+
+    @inference_function
+    class Inherits(Partly):
+        def setup(self) -> None:
+            self.a, self.b = 1, 2
+
+        def predict(self, x: int) -> int:
+            return x + self.a
+
+    for function in (Slotted, Inherits):
+        handler = Handler(function)
+        with pytest.raises(Unkept, match=f"{function.__qualname__.rpartition('.')[2]} keeps its state in __slots__"):
+            handler.setup_to_keep()
+        assert handler.method(function.main)(x=1) == 2
 
 
 def test_hooks_are_the_classs_whatever_its_getattr_says():

@@ -142,6 +142,45 @@ def test_state_that_cannot_be_frozen_is_named_and_setup_runs_instead(write, tmp_
     assert any("instances run setup()" in step for step in steps)
 
 
+def test_a_handler_whose_parts_refer_to_it_is_frozen_and_is_still_theirs(write, tmp_path):
+    target = write("""
+        import os
+        from faas import inference_function
+        class Part:
+            def __init__(self, owner):
+                self.owner = owner
+        @inference_function(warmup=[1])
+        class Owner:
+            def setup(self):
+                os.environ["OWNED_BY"] = "me"
+                self.count, self.steps, self.part = 0, [self.step], Part(self)
+            def step(self):
+                self.count += 1
+            def predict(self, x: int) -> list:
+                self.steps[0]()
+                return [self.part.owner is self, self.count, os.environ.get("OWNED_BY")]
+    """)
+    (owner,), _ = made(target, tmp_path)
+    assert (owner.reason, owner.compared) == (None, True)
+
+
+def test_what_setup_set_for_the_whole_process_is_told_and_setup_runs_instead(write, tmp_path):
+    target = write("""
+        from faas import inference_function
+        @inference_function
+        class Wide:
+            def setup(self):
+                import torch
+                torch.set_default_dtype(torch.float64)
+            def predict(self, x: float) -> str:
+                import torch
+                return str(torch.tensor(x).dtype)
+    """)
+    (wide,), _ = made(target, tmp_path)
+    assert wide.snapshot is None
+    assert wide.reason == "setup() set torch's default dtype for the whole process: set it in after_thaw()"
+
+
 def test_state_that_answers_differently_is_not_used(write, tmp_path):
     target = write("""
         import os
