@@ -203,14 +203,18 @@ class Batch:
             self._note_memory(error, size)
             return as_raised(error)
         ended_at = self._clock()
-        self._report.runs.append((size, ended_at - started_at))
         if self._work.streams:
             stream = _Stream(returned, calls, size, started_at)
             self._streams.append(stream)
             await self._take(stream, first)
         else:
-            values = self._values(returned, calls, size)
+            try:
+                values = self._values(returned, calls, size)
+            except Exception as error:  # where a tensor is computed as it is copied, what failed says so here
+                self._note_memory(error, size)
+                return as_raised(error)
             self._report.pending.append(Attempt(calls, values, started_at, ended_at))
+        self._report.runs.append((size, ended_at - started_at))
         return None
 
     async def _advance(self, stream: _Stream) -> None:
@@ -265,12 +269,14 @@ class Batch:
         return owned_all(values) if whole is returned else values
 
     def _step_values(self, returned: Any, num_slots: int) -> list[Any]:
-        if not self._work.batched:
-            return [owned(returned)]
         try:
+            if not self._work.batched:
+                return [owned(returned)]
             return owned_all(slots(returned, num_slots, self._work.title))
         except HandlerError as error:
             return _each(error, num_slots)
+        except Exception as error:  # as with answers
+            return [Raised(shared(error, num_slots, self._work.title)) for _ in range(num_slots)]
 
 
 def _each(error: HandlerError, num: int) -> list[Any]:

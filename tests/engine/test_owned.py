@@ -22,7 +22,7 @@ from faas.messages import END
 from faas.spec import Batching
 
 from .conftest import Run
-from .rig import call, events, serving
+from .rig import call, events, outcomes, serving
 
 
 class Colour(Enum):
@@ -211,5 +211,54 @@ def test_a_handler_may_use_again_what_it_returned(run: Run, handler: Any, kind: 
             found = [await one.result() for one in calls]
         wanted = [{"x": x, "deep": [x]} if size is None else [x, x] for x in range(6)]
         assert [one if isinstance(one, dict) else one.tolist() for one in found] == wanted
+
+    run(scenario())
+
+
+def copied_late(x: int) -> Any:
+    """As with a device that tells of an error only when its results are copied."""
+    return torch.ones(1, device="meta") if x == 3 else [x]
+
+
+def copied_late_together(x: list[int]) -> Any:
+    return [copied_late(each) for each in x]
+
+
+async def copied_late_on_loop(x: list[int]) -> Any:
+    return copied_late_together(x)
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind", "size"),
+    [
+        (copied_late, "plain", None),
+        (copied_late_together, "plain", 1),
+        (copied_late_together, "plain", 8),
+        (copied_late_on_loop, "async", 8),
+    ],
+)
+def test_an_answer_that_cannot_be_copied_is_an_error_of_its_item_alone(
+    run: Run, handler: Any, kind: str, size: int | None
+) -> None:
+    async def scenario() -> None:
+        batching = None if size is None else Batching(max_batch_size=size, wait_ms=1000)
+        async with serving(handler, kind, batching) as engine:
+            *found, failed = await outcomes(engine, *(call(x=x) for x in (1, 2, 4, 3)))
+        assert found == [[1], [2], [4]]
+        assert isinstance(failed, NotImplementedError)
+
+    run(scenario())
+
+
+def test_a_step_that_cannot_be_copied_ends_its_streams_with_the_reason(run: Run) -> None:
+    def grow(ns: list[int]) -> Iterator[Any]:
+        yield [[1] for _ in ns]
+        yield [torch.ones(1, device="meta") for _ in ns]
+
+    async def scenario() -> None:
+        async with serving(grow, "generator", Batching(max_batch_size=4)) as engine:
+            first, failed = await events(engine, call(ns=3))
+        assert first == [1]
+        assert isinstance(failed, NotImplementedError)
 
     run(scenario())
