@@ -64,6 +64,8 @@ def describe(error: Exception) -> tuple[str, str, int]:
 
     package = type(error).__module__.partition(".")[0]
     if package in OURS:
+        if type(error).__name__ == "BadAddressError":  # by name: few commands import what it is of
+            return str(error), "correct the address, then give the same command again", CALL_WAS_WRONG
         code = CALL_WAS_WRONG if isinstance(error, ValueError) else WORK_FAILED
         return str(error), _AFTER_LEAF.get(package, _DEBUG), code
     if isinstance(error, OSError) and error.errno in _SHORT_OF:

@@ -47,6 +47,16 @@ def test_an_error_of_a_leaf_is_known_by_its_package() -> None:
     )
 
 
+def test_an_address_that_is_none_is_to_be_corrected() -> None:
+    from snapshot.errors import BadAddressError
+
+    assert failure.describe(BadAddressError("it is none")) == (
+        "it is none",
+        "correct the address, then give the same command again",
+        2,
+    )
+
+
 def test_an_error_that_nobody_foresaw_gives_its_type() -> None:
     assert failure.describe(KeyError("k"))[0] == "unexpected KeyError: 'k'"
 
