@@ -36,7 +36,7 @@ def _encode_hook(value: Any) -> Any:
     if root == "numpy" and hasattr(value, "tobytes") and not value.dtype.hasobject:
         return msgspec.msgpack.Ext(
             _ARRAY if hasattr(value, "__array_interface__") and value.shape else _SCALAR,
-            _header("numpy", value.dtype.str, value.shape) + value.tobytes(),
+            _header("numpy", _type_of(value), value.shape) + value.tobytes(),
         )
     if root == "torch" and hasattr(value, "detach"):
         import torch  # the value is a tensor, so it is loaded
@@ -49,6 +49,11 @@ def _encode_hook(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return [type(value).__qualname__, value.model_dump()]
     raise TypeError(f"{type(value).__qualname__} has no digest")
+
+
+def _type_of(array: Any) -> Any:
+    """Return an array's element type; of records it is told by their fields."""
+    return array.dtype.str if array.dtype.names is None else array.dtype.descr
 
 
 def _header(*form: Any) -> bytes:
