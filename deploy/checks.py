@@ -14,6 +14,7 @@ SNAPSHOT_URI_ENV = "FAAS_SNAPSHOT_URI"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_ENV = ("PORT", "K_SERVICE", "K_CONFIGURATION", "K_REVISION", SNAPSHOT_DIR_ENV, SNAPSHOT_URI_ENV)
 _RESERVED_MOUNTS = ("/dev", "/dev/log")
+_HOST = re.compile(r"([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
 _REPOSITORY = re.compile(r"[a-z0-9._/-]{2,255}")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -81,9 +82,10 @@ def image(option: str, value: str) -> str:
     rest, at, digest = value.partition("@")
     host, slash, path = rest.partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost"):
-        path = rest
+        host, path = "", rest
     repository, colon, tag = path.partition(":")
-    if not _REPOSITORY.fullmatch(repository) or (colon and not _TAG.fullmatch(tag)):
+    is_named = _REPOSITORY.fullmatch(repository) and (not host or _HOST.fullmatch(host))
+    if not is_named or (colon and not _TAG.fullmatch(tag)):
         if len(repository) == 1:
             what = f"has a name of one character after its registry: {repository!r}"
             raise InvalidSpec(option, value, what, "give it two or more: Knative resolves no image of a shorter name")

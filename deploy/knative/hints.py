@@ -1,4 +1,4 @@
-"""What to do about a trouble whose own words do not say it. Pure: from those words, as Kubernetes and Knative write them."""
+"""What to do about a trouble whose own words do not say it. Pure: from those words, as Kubernetes has them."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -16,7 +16,8 @@ from snapshot.paths import Trail
 
 _VARIABLES: Final = {"global": "the global", "closure": "the closure variable", "default": "the default value"}
 _REMEDIES: Final = (
-    (r"lock|Condition|Semaphore|Event|queue|local", "make it in setup(), in each instance"),
+    (r"onnxruntime|__torch__", "load it in setup(), so that the snapshot holds it"),
+    (r"[Ll]ock|Condition|Semaphore|Event|[Qq]ueue|local", "make it in setup(), in each instance"),
     (r"open file|_io\.|TextIO|Buffered", "keep its path and open it in setup(); files travel with include="),
     (r"generator|coroutine|iterator", "make it where it is used: nothing keeps how far it has come"),
     (r"socket|SSL|[Cc]onnection|[Cc]lient|[Ss]ession|[Cc]hannel", "connect in setup(), or in after_thaw()"),

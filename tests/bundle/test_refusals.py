@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.bundle.conftest import run, said, script
@@ -28,6 +30,14 @@ else:
 """
 CASES = {
     "lock": ("guard = threading.Lock()", "guard", "the global guard", "lock", "setup()"),
+    "lock of its owner": ("guard = threading.RLock()", "guard", "the global guard", "RLock", "make it in setup()"),
+    "lock of processes": (
+        "import multiprocessing\nguard = multiprocessing.Lock()",
+        "guard",
+        "the global guard",
+        "Lock objects",
+        "make it in setup()",
+    ),
     "open file": ("log = open('/dev/null')", "log", "the global log", "open file", "include="),
     "socket": ("conn = socket.socket()", "conn", "the global conn", "socket", "connect in setup()"),
     "database": ("db = sqlite3.connect(':memory:')", "db", "the global db", "Connection", "connect in setup()"),
@@ -109,6 +119,15 @@ def test_a_folder_with_something_else_in_it_is_left_alone(project):
     assert done.returncode == 1
     assert "has something else in it" in done.stderr
     assert (project / "app.py").is_file()
+
+
+def test_what_user_code_prints_is_no_part_of_the_answer(project):
+    (project / "app.py").write_text(
+        "print('loading')\nfrom faas import inference_function\n@inference_function\ndef f(x: int) -> int: return x\n"
+    )
+    done = run("-m", "faas.cli.main", "bundle", "app.py", "-o", "b", "--json", cwd=project)
+    assert json.loads(done.stdout)["name"] == "f"
+    assert done.stderr == "loading\n"
 
 
 def test_hidden_files_and_environments_are_not_meant_by_a_star(project, tmp_path):

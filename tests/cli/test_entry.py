@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_port_that_is_taken_is_left_to_the_command(port):
         other.listen()
         entry.open_port(["serve", "--bundle", "x"], {"PORT": str(port)})
         assert entry.take_port() is None
+
+
+def test_the_package_can_be_run_and_takes_no_module_of_the_current_folder_for_ours(tmp_path):
+    (tmp_path / "deploy.py").write_text("raise SystemExit('not ours')")
+    (tmp_path / "snapshot.py").write_text("raise SystemExit('not ours')")
+    command = [sys.executable, "-m", "faas", "snapshot", "create", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Set up the functions of TARGET" in done.stdout

@@ -168,6 +168,8 @@ def test_references_of_images(image: str) -> None:
         "hello@sha256:12",
         "hello@",
         "a b/c",
+        "https://ghcr.io/acme/hello",
+        "ghcr.io:port/acme/hello",
     ],
 )
 def test_what_is_not_a_reference_of_an_image(image: str) -> None:

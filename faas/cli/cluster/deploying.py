@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from deploy import checks
+from deploy.errors import InvalidSpec
 from faas import settings
 from faas.cli import listing, pairs, progress, registries
 from faas.cli.cluster.failures import failures
@@ -105,7 +107,7 @@ def places(**given: Any) -> Places:
 def run(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool) -> int:
     """Deploy to a cluster, or write what would be. Returns the exit code."""
     with failures():
-        rollout = _checked(wishes)
+        rollout = _checked(wishes, where.namespace or settings.read().namespace or "default")
         if wishes.dry_run:
             return _look(targets, where, wishes)
         deployed: list[Deployed] = []
@@ -132,13 +134,13 @@ def _connect(where: Where) -> Cluster:
     return where.connect()
 
 
-def _checked(wishes: Wishes) -> Rollout:
+def _checked(wishes: Wishes, namespace: str) -> Rollout:
     """Return how a change is brought out, once all that is wrong in the call itself was looked for: before anything
     takes time.
     """
     if wishes.output is not None and not wishes.dry_run:
         raise Failure("-o is for --dry-run", "give both, or --json for what came of it", CALL_WAS_WRONG)
-    pairs.read("--env", wishes.env)
+    _check_words(wishes, namespace)
     if wishes.dry_run:
         plans.check(plans.looked_at(wishes.places))
         return wishes.rollout
@@ -149,6 +151,30 @@ def _checked(wishes: Wishes) -> Rollout:
             raise
         raise SettingError(f"{error}; and no cluster is named: set KUBECONFIG to a kubeconfig") from None
     return wishes.rollout
+
+
+def _check_words(wishes: Wishes, namespace: str) -> None:
+    """Refuse what no service can be given, whatever it is that is deployed. Raises InvalidSpec, SettingError."""
+    from deploy import ServiceSpec
+    from faas.deployment.described import secret
+
+    repository = wishes.places.repository or plans.NOWHERE
+    try:
+        checks.image("--image", f"{repository}/function:1")
+    except InvalidSpec:
+        what = f"{repository!r} (--image or FAAS_IMAGE) is no prefix of images' names"
+        raise Failure(
+            what, "write it as registry.example/team: lower case, no https://, no tag", CALL_WAS_WRONG
+        ) from None
+    around = wishes.around(namespace)
+    ServiceSpec(
+        name="function",
+        image=f"{plans.NOWHERE}/function:1",
+        namespace=namespace,
+        env=around.env,
+        secrets=tuple(map(secret, around.secrets)),
+        service_account=around.service_account,
+    )
 
 
 def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:

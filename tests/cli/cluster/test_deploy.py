@@ -53,6 +53,17 @@ def test_the_manifest_is_shown_without_a_cluster_and_a_place(faas: Faas, folder:
     assert json.loads(again.out) == document
 
 
+def test_two_functions_of_one_name_are_refused_and_one_that_two_targets_name_is_one(faas: Faas, folder: Path) -> None:
+    (folder / "app.py").write_text(f"print('at import')\n{APP}")
+    (folder / "other.py").write_text(APP)
+    once = faas("deploy", "app.py", "app.py:Embed", "--dry-run", "-o", "json")
+    assert once.code == 0, once.err
+    assert json.loads(once.out)["metadata"]["name"] == "embed"
+    twice = faas("deploy", "app.py", "other.py", "--dry-run")
+    assert (twice.code, twice.out) == (2, "")
+    assert "two functions are called 'embed': " in twice.err
+
+
 @registry_server.needed
 def test_the_whole_way_of_a_function(
     faas: Faas, api: ApiServer, registry: Registry, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +123,14 @@ def test_a_function_in_a_store_runs_on_the_shared_image(
         (["--image", "r.test/t", "--tag", "x", "--no-wait"], "leaves no time to share traffic", "leave --no-wait out"),
         (["--image", "r.test/t", "--snapshot", "disk"], "--snapshot disk: give s3, image", "correct it"),
         (["--image", "r.test/t", "--env", "A"], "--env A: has no value", "write --env NAME=VALUE"),
+        (["--image", "r.test/t", "--env", "K_SERVICE=1"], "'K_SERVICE' is set by the platform", "use another name"),
+        (["--image", "r.test/t", "--env", "a.b=1"], "'a.b' is not a name of a variable", "use letters"),
+        (["--image", "r.test/t", "--secret", "A=b"], "secret 'A=b': write the name of a secret", "correct it"),
+        (["--image", "r.test/t", "--tag", "My_Tag"], "cannot be part of a host", "use a-z"),
+        (["--image", "r.test/t", "--namespace", "Team_A"], "namespace='Team_A' is not a DNS label", "use a-z"),
+        (["--image", "https://r.test/t"], "'https://r.test/t' (--image or FAAS_IMAGE) is no prefix", "no https://"),
+        (["--image", "r.test/Team", "--dry-run"], "'r.test/Team' (--image or FAAS_IMAGE) is no prefix", "lower case"),
+        (["--image", "r.test/team:1"], "'r.test/team:1' (--image or FAAS_IMAGE) is no prefix", "no tag"),
         (["--local", "--image", "a/b"], "--local and --image, which is for clusters", "leave one out"),
     ],
 )
