@@ -4,12 +4,13 @@ A library reads its variable once, when it is loaded, and in a forked worker it 
 So the counts are also set through the libraries' own functions, which a zygote looks up once its imports are done.
 """
 
+import contextlib
 import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any, Self
 
 from warmpool import cpu
 
@@ -52,17 +53,39 @@ def chosen(environ: Mapping[str, str]) -> dict[str, str | None]:
     return {name: environ.get(name) for name, value in ONE_THREAD.items() if environ.get(name) != value}
 
 
-class Limits:
-    """Where the CPU quota stands and how to set the counts: looked up once, in the zygote; applied in each worker."""
+@contextlib.contextmanager
+def noting_torch() -> Iterator[list[int]]:
+    """Note the counts that code gives torch while the block runs, for the workers: a zygote keeps to one thread."""
+    torch: Any = sys.modules.get("torch")
+    chosen: list[int] = []
+    if torch is None or not hasattr(torch, "set_num_threads"):
+        yield chosen
+        return
+    set_num_threads = torch.set_num_threads
+    torch.set_num_threads = chosen.append
+    try:
+        yield chosen
+    finally:
+        torch.set_num_threads = set_num_threads
 
-    def __init__(self, quota_files: cpu.QuotaFiles, setters: list[tuple[str, Setter]]) -> None:
+
+class Limits:
+    """Where the CPU quota stands and how to set the counts: looked up once, in the zygote; applied in each worker.
+
+    `torch_threads` is the count that code has chosen for torch itself.
+    """
+
+    def __init__(
+        self, quota_files: cpu.QuotaFiles, setters: list[tuple[str, Setter]], torch_threads: int | None = None
+    ) -> None:
         self._quota_files = quota_files
         self._setters = setters  # each with the name of its variable
+        self._torch_threads = torch_threads
 
     @classmethod
-    def find(cls) -> Self:
+    def find(cls, torch_threads: int | None = None) -> Self:
         """Look at this process's control groups and at the libraries it has loaded by now."""
-        return cls(cpu.find_quota_files(), _find_setters())
+        return cls(cpu.find_quota_files(), _find_setters(), torch_threads)
 
     def apply(self, environ: MutableMapping[str, str], num_workers: int) -> None:
         """Give this process its share of the CPUs: the variables in `environ`, and the libraries that are loaded.
@@ -73,6 +96,8 @@ class Limits:
         environ.update(planned)
         if any(_count(value) != 1 for value in planned.values()):
             self.set(planned)
+        if self._torch_threads is not None:
+            sys.modules["torch"].set_num_threads(self._torch_threads)
 
     def set(self, planned: Mapping[str, str]) -> None:
         """Set the counts of a `plan` on the libraries that are loaded, and on torch, which tells its other threads."""

@@ -80,20 +80,20 @@ class Zygote:
         """Import what is missing and run the preload in this process, which was forked from a zygote, and say so."""
         started_at = time.monotonic()
         gc.disable()
-        with generators.noting_unseeded():
+        with generators.noting_unseeded(), threads.noting_torch() as chosen:
             failed = self._import_all(message.modules)
             why = _failure_of(message)
-        self._settle(message.remembered)
+        self._settle(message.remembered, torch_threads=chosen[-1] if chosen else None)
         self._unfit = why or hazards.after_preload(self._opened_by_imports)
         self._tested = self._unfit is not None
         ready = protocol.Ready(failed=failed, hazard=self._why_not_fork(), import_s=time.monotonic() - started_at)
         protocol.send(self._sock, ready)
 
-    def _settle(self, remembered: dict[str, str | None]) -> None:
+    def _settle(self, remembered: dict[str, str | None], *, torch_threads: int | None = None) -> None:
         """Come to rest: what is here now is what every worker begins with."""
         fresh.settle()
         self._remembered = remembered | threads.chosen(os.environ)
-        self._limits = threads.Limits.find()
+        self._limits = threads.Limits.find(torch_threads)
         self._opened_by_imports = descriptors.opened_by_imports(self._own_fds)
         self._helpers = orphans.children()
         gc.collect()

@@ -112,6 +112,19 @@ async def test_or_04_explicit_values_win(torch_zygote, run):
     assert counts["TOKENIZERS_PARALLELISM"] == "true"  # what the user had set comes back
 
 
+@pytest.mark.parametrize("chosen", [1, 3])
+async def test_or_04_what_code_gives_torch_when_it_is_loaded_wins_and_its_zygote_keeps_to_one(
+    torch_zygote, environment, run, chosen
+):
+    preload = Preload(entry="preloads:choose_torch_threads", payload=b"%d" % chosen)
+    modules = torch_zygote.environment.modules
+    hot = await Zygote.heir(torch_zygote, environment(*modules, "preloads", preload=preload))
+    try:
+        assert (await run(hot.fork, "entries:thread_counts", env={"OMP_NUM_THREADS": "2"})).answer["torch"] == chosen
+    finally:
+        await hot.stop()
+
+
 async def test_or_04_explicit_values_of_the_environment_win(environment, run):
     zygote = await Zygote.start(environment("numpy", env=(("OMP_NUM_THREADS", "3"),)))
     told = (await run(zygote.fork, "entries:describe")).answer["env"]

@@ -21,6 +21,13 @@ def choose_threads(payload: bytes) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 
+def choose_torch_threads(payload: bytes) -> None:
+    import torch
+
+    torch.set_num_threads(int(payload))
+    torch.ones(512, 512) @ torch.ones(512, 512)
+
+
 def fail(payload: bytes) -> None:
     raise ValueError("this cannot be preloaded")
 
