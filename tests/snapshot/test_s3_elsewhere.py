@@ -98,6 +98,26 @@ def test_an_encrypted_range_goes_through_a_tunnel() -> None:
     assert f"Proxy-Authorization: {USER}".encode() in asked[0]
 
 
+def test_a_range_that_stops_coming_is_interrupted_after_a_while() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ended = threading.Event()
+
+        def stall() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-7/8\r\nContent-Length: 8\r\n\r\n1234")
+                assert ended.wait(20)
+
+        thread = threading.Thread(target=stall)
+        thread.start()
+        pieces = RangeReader(timeout_s=0.1).pieces(f"http://127.0.0.1:{listening.getsockname()[1]}/key?a=b", 0, 8)
+        with pytest.raises(Interrupted, match="timed out"):
+            assert b"".join(bytes(piece) for piece in pieces) == b"1234"
+        ended.set()
+        thread.join()
+
+
 def of_another_region(request: Request) -> Answer | None:
     """As S3 answers who signs for another region than the bucket's."""
     signed = request.headers.get("authorization", "") + " ".join(request.query.get("X-Amz-Credential", ()))
