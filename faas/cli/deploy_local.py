@@ -40,8 +40,9 @@ def run(targets: tuple[str, ...], wishes: Wishes, *, as_json: bool) -> int:
     deployed: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     takes_all = wishes.traffic and wishes.canary is None
-    for target in targets:
-        outcome = _deploy(control, Order(Target.of(target).text, takes_all, wishes.tag))
+    for target in dict.fromkeys(Target.of(target).text for target in targets):
+        outcome = _deploy(control, Order(target, takes_all, wishes.tag))
+        _refuse_equal_names(deployed, outcome.functions)
         deployed += outcome.functions
         failures |= outcome.failures
     if wishes.canary is not None:
@@ -81,6 +82,16 @@ def _deploy(control: Control, order: Order) -> Outcome:
     if outcome.error is not None:
         raise Failure(outcome.detail, "faas list shows what is served", WORK_FAILED)
     return outcome
+
+
+def _refuse_equal_names(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
+    """Say of a function that has taken the place of another that was to be deployed with it. Raises Failure."""
+    known = {row["name"]: row["target"] for row in before}
+    for row in after:
+        other = known.get(row["name"], row["target"])
+        if other != row["target"]:
+            what = f"two functions are called {row['name']!r}: {other} and {row['target']}, which is the one served now"
+            raise Failure(what, "give one of them another name=..., then deploy both again", CALL_WAS_WRONG)
 
 
 def _revision(row: Any) -> str:

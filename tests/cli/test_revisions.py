@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,22 @@ def test_deploy_shows_the_steps_and_what_came_of_them(faas: Faas, home: Path) ->
     assert outcome.out.splitlines()[1].split() == ["embed", "cfc99a6f", "(2)", "100%", "next", FOUND["url"]]
     order = {"target": str(Path("hello_deploy.py").absolute()), "takes_traffic": False, "tag": "next"}
     assert json.loads(platform.seen[0].body) == order
+
+
+def test_deploy_of_two_functions_of_one_name_says_which_is_served(faas: Faas, home: Path) -> None:
+    for name in ("one.py", "two.py"):
+        Path(name).write_text(HELLO)
+
+    async def answer(seen: Seen) -> Response:
+        found = FOUND | {"target": f"{json.loads(seen.body)['target']}:embed"}
+        return Response(json.dumps({"functions": [found], "failures": {}}))
+
+    with controlled(home, answer) as platform:
+        assert faas("deploy", "--local", "one.py", "./one.py").code == 0
+        assert len(platform.seen) == 1
+        outcome = faas("deploy", "--local", "one.py", "two.py")
+    assert outcome.code == 2
+    assert re.search(r"two functions are called 'embed': .*one\.py:embed and .*two\.py:embed, which is", outcome.err)
 
 
 def test_deploy_tells_what_failed_and_shows_what_did_not(faas: Faas, home: Path) -> None:
