@@ -57,14 +57,20 @@ def chosen(environ: Mapping[str, str]) -> dict[str, str | None]:
 def noting_torch() -> Iterator[list[int]]:
     """Note the counts that code gives torch while the block runs, for the workers: a zygote keeps to one thread."""
     torch: Any = sys.modules.get("torch")
-    chosen: list[int] = []
+    counts: list[int] = []
     if torch is None or not hasattr(torch, "set_num_threads"):
-        yield chosen
+        yield counts
         return
     set_num_threads = torch.set_num_threads
-    torch.set_num_threads = chosen.append
+
+    def note(count: int) -> None:
+        if not isinstance(count, int) or count < 1:
+            set_num_threads(count)  # it says what is wrong
+        counts.append(count)
+
+    torch.set_num_threads = note
     try:
-        yield chosen
+        yield counts
     finally:
         torch.set_num_threads = set_num_threads
 
