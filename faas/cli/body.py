@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 
@@ -51,6 +53,15 @@ def read(data: str | None, file: str | None) -> Body | None:
     if data == "-" or data.startswith("@"):
         return Body(_content(data.removeprefix("@")), JSON)
     return Body(data.encode(errors="surrogateescape"), JSON)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a command line has it to be sent as JSON: itself where it is JSON, else as a string."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        text = msgspec.json.encode(text).decode()
+    return shlex.quote(text)
 
 
 def _content(path: str) -> bytes:

@@ -14,7 +14,7 @@ from faas import address, calling, names, settings
 from faas.address import Address
 from faas.calling import Request
 from faas.cli import body, header, progress, where
-from faas.cli.failure import Failure
+from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.progress import Step
 from faas.cli.where import Where
 from faas.errors import PlatformError
@@ -26,6 +26,7 @@ _PATIENCE_S: Final = 1.0
 
 @click.command()
 @click.argument("name")
+@click.argument("words", nargs=-1, metavar="")
 @where.options
 @click.option(
     "--address", "ingress", metavar="URL", help="The cluster's ingress, where names are in no DNS; FAAS_INGRESS."
@@ -56,6 +57,7 @@ _PATIENCE_S: Final = 1.0
 )
 def command(
     name: str,
+    words: tuple[str, ...],
     where: Where,
     ingress: str | None,
     tag: str | None,
@@ -67,6 +69,9 @@ def command(
 
     It is called on the platform that runs here, or at FAAS_URL where that is set, or else on the cluster.
     """
+    if words:
+        what = f"{' '.join(words)!r} is no option; input goes by --data, as JSON"
+        raise Failure(what, f"faas invoke {name} -d {body.quoted(' '.join(words))}", CALL_WAS_WRONG)
     given = body.read(data, file) or body.Body(b"", body.JSON)
     known = None
     if ingress is not None or tag is not None or where.is_cluster:

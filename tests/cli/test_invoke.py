@@ -87,6 +87,16 @@ def test_headers_go_to_standard_error(faas: Faas, monkeypatch: pytest.MonkeyPatc
     assert "x-cold-start: 1\n" in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("words", "then"),
+    [(["hello"], """'"hello"'"""), (["two", "words"], """'"two words"'"""), (["5"], "5"), (["[1, 2]"], "'[1, 2]'")],
+)
+def test_input_without_an_option_is_shown_as_it_is_to_be_given(faas: Faas, words: list[str], then: str) -> None:
+    outcome = faas("invoke", "greet", *words)
+    assert outcome.code == 2
+    assert outcome.err.endswith(f"next:  faas invoke greet -d {then}\n")
+
+
 def test_a_stream_is_a_line_an_event(faas: Faas, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(events) as served:
         monkeypatch.setenv("FAAS_URL", served.url)
