@@ -135,12 +135,13 @@ def test_l9_memory_is_freed_and_not_on_a_thread_that_calls_need(run):
     "error", [ValueError("no"), SystemExit(3), KeyboardInterrupt()], ids=lambda one: type(one).__name__
 )
 def test_a_version_goes_whatever_its_teardown_raises(run, error: BaseException):
-    def fail(number: int) -> None:
-        raise error
+    class Fails(list[int]):
+        def append(self, number: int) -> None:
+            raise error
 
     async def story() -> None:
         async with keeping(1) as kept:
-            kept.bench.note_end = fail
+            kept.bench.torn_down = Fails()
             kept.bench.put(2)
             async with asyncio.timeout(LONG_S):
                 await kept.keeper.follow()
