@@ -10,6 +10,7 @@ Importing this package imports neither numpy nor torch; thawing imports what the
 from snapshot.errors import (
     AccessDeniedError,
     BadAddressError,
+    BadDateError,
     BadHeaderError,
     BadManifestError,
     BadNameError,
@@ -57,6 +58,7 @@ __all__ = [
     "BadAddressError",
     "BadHeaderError",
     "BadManifestError",
+    "BadDateError",
     "BadNameError",
     "BadViewError",
     "BucketNotFoundError",

@@ -5,6 +5,7 @@ SnapshotError
 ├── SnapshotExistsError         freeze or publish would write over something
 ├── SnapshotNotFoundError       no snapshot there, or none of that name or digest in the store
 ├── BadNameError                a snapshot's name that a store refuses
+├── BadDateError                a date that a snapshot is to have, and none is
 ├── DamagedError                the bytes at rest are not what the format or the manifest says
 │   ├── BadHeaderError          a tensor file's header
 │   ├── BadManifestError        the manifest
@@ -88,6 +89,10 @@ class SnapshotNotFoundError(SnapshotError):
 
 class BadNameError(SnapshotError):
     """A name that would not be a safe folder name."""
+
+
+class BadDateError(SnapshotError):
+    """SOURCE_DATE_EPOCH says no time."""
 
 
 class DamagedError(SnapshotError):

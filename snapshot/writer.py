@@ -1,5 +1,6 @@
 """Files of a snapshot as they are written: digested on the way, recorded afterwards."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import BinaryIO
 from blake3 import blake3
 
 from snapshot.digests import ChunkHasher
-from snapshot.errors import HeaderTooLargeError
+from snapshot.errors import BadDateError, HeaderTooLargeError
 from snapshot.format import Content, Placement, lay_out, write_file
 from snapshot.manifest import (
     FORMAT_VERSION,
@@ -80,7 +81,7 @@ def write_manifest(
         format_version=FORMAT_VERSION,
         python="{}.{}.{}".format(*sys.version_info),
         libraries=libraries,
-        created_at=datetime.now(UTC).isoformat(),
+        created_at=_created_at(),
         skeleton=_write(folder, SKELETON_FILE, [skeleton]),
         shards=shards,
         views=views,
@@ -95,6 +96,17 @@ def write_manifest(
         )
     (folder / MANIFEST_FILE).write_bytes(encoded)
     return manifest
+
+
+def _created_at() -> str:
+    """Return the present time, or that of what is built (https://reproducible-builds.org/specs/source-date-epoch/)."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is None:
+        return datetime.now(UTC).isoformat()
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise BadDateError(f"SOURCE_DATE_EPOCH={epoch!r}: must be whole seconds since 1970, or not be set") from None
 
 
 def _write(folder: Path, name: str, chunks: Iterable[bytes]) -> FileRecord:
