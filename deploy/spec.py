@@ -148,9 +148,10 @@ class Timeouts:
 class Probes:
     """Where an instance says that it is ready (after load and warm-up) and that it is alive (from its first second).
 
-    `startup` has the kubelet restart an instance that is not ready within the startup timeout. It costs cold starts up
-    to a second: the kubelet looks once a second, and while a startup probe stands the activator waits for Kubernetes to
-    mark the pod ready instead of asking the pod itself. Without it a load that hangs ends at the progress deadline.
+    `startup` has the kubelet restart an instance whose port is not open within the startup timeout. It costs cold
+    starts a second: the kubelet looks once a second, and where there is a startup probe Knative's activator waits for
+    Kubernetes to mark the pod ready instead of asking the pod itself. Without it only liveness is looked at, after that
+    timeout.
     """
 
     ready_path: str = "/readyz"
