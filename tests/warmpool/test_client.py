@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from tests.warmpool.conftest import zombies_of
+from tests.warmpool.conftest import marked, zombies_of
 from warmpool.client import Zygote
 from warmpool.errors import ProtocolError, ZygoteDied, ZygoteStartError
 from warmpool.process import STATUS_UNKNOWN
@@ -331,7 +331,10 @@ async def test_a_zygote_that_does_not_answer_is_killed(start, monkeypatch):
     assert await zygote.process.wait() == -signal.SIGKILL
 
 
-async def test_a_worker_that_hangs_as_it_is_forked_is_not_waited_for_while_others_come(start, run, monkeypatch):
+async def test_a_worker_that_hangs_as_it_is_forked_is_not_waited_for_while_others_come(
+    start, run, monkeypatch, mark, ended
+):
+    before = set(marked(mark))
     zygote = await start("entries", "hangs_its_first_worker")
     monkeypatch.setattr("warmpool.client.ANSWER_TIMEOUT_S", 1.0)
     hanging = asyncio.ensure_future(zygote.fork(Request(entry="entries:echo")))
@@ -343,6 +346,9 @@ async def test_a_worker_that_hangs_as_it_is_forked_is_not_waited_for_while_other
         with pytest.raises(ZygoteDied, match=r"did not answer in 1\.0 s"):
             await hanging
     assert zygote.num_forked > 0
+    for pid in set(marked(mark)) - before:  # whoever was being forked as the zygote was given up ends by itself
+        with contextlib.suppress(ProcessLookupError), open(os.pidfd_open(pid), "rb") as pidfd:
+            assert ended(pidfd.fileno(), 10)
 
 
 async def test_stopping_leaves_the_workers_unless_told(start, up):
