@@ -347,8 +347,10 @@ async def test_a_worker_that_hangs_as_it_is_forked_is_not_waited_for_while_other
             await hanging
     assert zygote.num_forked > 0
     for pid in set(marked(mark)) - before:  # whoever was being forked as the zygote was given up ends by itself
-        with contextlib.suppress(ProcessLookupError), open(os.pidfd_open(pid), "rb") as pidfd:
-            assert ended(pidfd.fileno(), 10)
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(pid)
+            assert ended(pidfd, 10)
+            os.close(pidfd)
 
 
 async def test_stopping_leaves_the_workers_unless_told(start, up):
