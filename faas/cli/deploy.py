@@ -36,7 +36,9 @@ _OF_CLUSTER = "context", "namespace", "cluster"
 @click.option("--base", metavar="IMAGE", help="The runtime image; default: FAAS_BASE_IMAGE.")
 @click.option("--store", metavar="S3://BUCKET/PREFIX", help="The store of bundles and snapshots; default: FAAS_STORE.")
 @click.option("--code", type=click.Choice(["image", "store"]), help="Where code goes; an image where one can.")
-@click.option("--snapshot", metavar="HOW", help="How the state travels: s3, image, node-cache, pvc:NAME or none.")
+@click.option(
+    "--snapshot", metavar="HOW", help="How the state travels: image, s3, node-cache, pvc:NAME, oci:IMAGE, none."
+)
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A secret; VARIABLE=NAME/KEY for one key.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of all instances.")
 @click.option("--service-account", metavar="NAME", help="The service account of instances; default: none.")

@@ -14,7 +14,7 @@ from faas.cli.where import Where
 @click.option("--image", metavar="PREFIX", help="The repository of images; default: FAAS_IMAGE.")
 @click.option("--base", metavar="IMAGE", help="The runtime image; default: FAAS_BASE_IMAGE.")
 @click.option("--store", metavar="S3://BUCKET/PREFIX", help="The store of bundles and snapshots; default: FAAS_STORE.")
-@click.option("--snapshot", metavar="HOW", help="How the state is to travel: s3, image, node-cache, pvc:NAME or none.")
+@click.option("--snapshot", metavar="HOW", help="How the state is to travel, as of `faas deploy`.")
 @registries.options
 @listing.option
 def command(target: str | None, where: Where, as_json: bool, **given: object) -> int:

@@ -177,5 +177,7 @@ def _volume(plan: Plan, name: str, digest: str | None) -> SnapshotVolume | None:
     if plan.shipping.kind == "node-cache":
         return SnapshotVolume(kind="hostPath", source=NODE_CACHE)
     if plan.shipping.kind == "pvc":
-        return SnapshotVolume(kind="pvc", source=str(plan.shipping.claim))
+        return SnapshotVolume(kind="pvc", source=str(plan.shipping.source))
+    if plan.shipping.kind == "oci":
+        return SnapshotVolume(kind="image", source=str(plan.shipping.source))
     return None

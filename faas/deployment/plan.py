@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from faas.errors import SettingError
 
 Way = Literal["image", "store"]
-Delivery = Literal["image", "s3", "node-cache", "pvc", "none"]
+Delivery = Literal["image", "s3", "node-cache", "pvc", "oci", "none"]
 
 BUNDLE: Final = "/opt/faas/bundle"
 """Where a function's bundle lies in its image."""
@@ -18,6 +18,10 @@ LARGE_LAYER_BYTES: Final = 256 << 20
 """A frozen state from this size on is better streamed than pulled whole before anything can start."""
 NOWHERE: Final = "repository.invalid"
 """What a manifest that is only looked at has in place of a repository. RFC 2606 keeps this name from being one."""
+_SOURCES: Final = {
+    "pvc": "the claim, as in pvc:models",
+    "oci": "the image, as in oci:registry.example/team/models:1",
+}
 _REMEDY: Final = (
     "set FAAS_IMAGE (or --image) to a repository prefix such as registry.example/team, "
     "or FAAS_STORE (or --store) to s3://bucket/prefix and FAAS_BASE_IMAGE (or --base) to the runtime image that "
@@ -30,7 +34,7 @@ class Places:
     """Where things may go, as options and environment say: `repository` is a prefix, `store` an address in S3.
 
     `code` is the way that the user chose for code and packages, `snapshot` the delivery that was asked for, as
-    `pvc:NAME` with its claim; None leaves the choice to `plan`.
+    `pvc:NAME` with its claim or `oci:REFERENCE` with its image; None leaves the choice to `plan`.
     """
 
     repository: str | None = None
@@ -42,10 +46,10 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True)
 class Shipping:
-    """How a snapshot travels: its `claim` where it lies on a volume, and `notes`, sentences for the user."""
+    """How a snapshot travels: the `source` that a volume of it has, and `notes`, sentences for the user."""
 
     kind: Delivery = "none"
-    claim: str | None = None
+    source: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -128,7 +132,7 @@ def shipping(places: Places, name: str, state_bytes: int | None) -> Shipping:
     Raises:
         SettingError: what was asked for does not go with the places; says what to set.
     """
-    asked, claim = _asked(places.snapshot)
+    asked, source = _asked(places.snapshot)
     chosen = way(places)
     if asked == "none" or state_bytes is None:
         return Shipping()
@@ -138,7 +142,7 @@ def shipping(places: Places, name: str, state_bytes: int | None) -> Shipping:
         raise SettingError(f"--snapshot s3: there is no store; {_REMEDY}")
     if kind == "image" and chosen == "store":
         raise SettingError("--snapshot image: the function gets no image of its own; set FAAS_IMAGE, or take s3")
-    return Shipping(kind=kind, claim=claim, notes=_notes(kind, name, state_bytes, places))
+    return Shipping(kind=kind, source=source, notes=_notes(kind, name, state_bytes, places))
 
 
 def _notes(kind: Delivery, name: str, state_bytes: int, places: Places) -> tuple[str, ...]:
@@ -157,10 +161,10 @@ def _notes(kind: Delivery, name: str, state_bytes: int, places: Places) -> tuple
 def _asked(text: str | None) -> tuple[Delivery | None, str | None]:
     if text is None:
         return None, None
-    kind, colon, claim = text.partition(":")
-    if kind == "pvc" and not claim:
-        raise SettingError(f"--snapshot {text}: name the claim, as in pvc:models")
+    kind, colon, source = text.partition(":")
+    if kind in _SOURCES and not source:
+        raise SettingError(f"--snapshot {text}: name {_SOURCES[kind]}")
     for one in get_args(Delivery):
-        if kind == one and bool(colon) == (one == "pvc"):
-            return one, claim or None
-    raise SettingError(f"--snapshot {text}: give s3, image, node-cache, pvc:NAME or none")
+        if kind == one and bool(colon) == (one in _SOURCES):
+            return one, source or None
+    raise SettingError(f"--snapshot {text}: give s3, image, node-cache, pvc:NAME, oci:REFERENCE or none")

@@ -18,7 +18,7 @@ PLACES = Places(repository="registry.test/team", store="s3://bucket/here")
 
 
 def planned(kind: str = "none", places: Places = PLACES) -> Plan:
-    how = Shipping(kind=kind, claim="models" if kind == "pvc" else None)  # type: ignore[arg-type]
+    how = Shipping(kind=kind, source={"pvc": "models", "oci": "registry.test/models:1"}.get(kind))  # type: ignore[arg-type]
     return plan(places, "embed", how, base=None, version=VERSION)
 
 
@@ -93,6 +93,7 @@ def test_what_the_deployer_says_goes_before_what_the_function_says(tmp_path: Pat
         ("s3", "emptyDir", f"s3://bucket/here/embed@{'f' * 64}"),
         ("node-cache", "hostPath", NODE_CACHE),
         ("pvc", "pvc", "models"),
+        ("oci", "image", "registry.test/models:1"),
     ],
 )
 def test_a_snapshot_comes_by_volume(tmp_path: Path, kind: str, volume: str, source: str) -> None:

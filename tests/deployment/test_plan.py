@@ -54,7 +54,12 @@ def test_a_state_travels_in_the_image_or_through_the_store(places: Places, small
 
 def test_a_claim_is_named() -> None:
     asked = shipping(Places(repository=REPOSITORY, snapshot="pvc:models"), "embed", SMALL)
-    assert (asked.kind, asked.claim) == ("pvc", "models")
+    assert (asked.kind, asked.source) == ("pvc", "models")
+
+
+def test_an_image_of_its_own_is_named_with_its_tag() -> None:
+    asked = shipping(Places(repository=REPOSITORY, snapshot="oci:registry.test:5000/team/models:1"), "embed", SMALL)
+    assert (asked.kind, asked.source) == ("oci", "registry.test:5000/team/models:1")
 
 
 @pytest.mark.parametrize(
@@ -64,8 +69,9 @@ def test_a_claim_is_named() -> None:
         (Places(store=STORE, snapshot="image"), "set FAAS_IMAGE, or take s3"),
         (Places(repository=REPOSITORY, snapshot="pvc"), "name the claim, as in pvc:models"),
         (Places(repository=REPOSITORY, snapshot="pvc:"), "name the claim"),
-        (Places(repository=REPOSITORY, snapshot="s3:x"), "give s3, image, node-cache, pvc:NAME or none"),
-        (Places(repository=REPOSITORY, snapshot="disk"), "give s3, image, node-cache, pvc:NAME or none"),
+        (Places(repository=REPOSITORY, snapshot="oci"), "name the image, as in oci:registry.example/team/models:1"),
+        (Places(repository=REPOSITORY, snapshot="s3:x"), "give s3, image, node-cache, pvc:NAME, oci:REFERENCE or none"),
+        (Places(repository=REPOSITORY, snapshot="disk"), "give s3, image, node-cache, pvc:NAME, oci:REFERENCE or none"),
     ],
 )
 def test_what_does_not_go_together_is_refused(places: Places, says: str) -> None:
@@ -85,7 +91,7 @@ def test_what_should_be_known_is_noted() -> None:
 
 def test_only_what_is_streamed_or_kept_on_nodes_is_pushed_to_the_store() -> None:
     for kind, pushed in (("s3", True), ("node-cache", True), ("pvc", False), ("image", False), ("none", False)):
-        how = Shipping(kind=kind, claim="c")  # type: ignore[arg-type]
+        how = Shipping(kind=kind, source="c")  # type: ignore[arg-type]
         made = plan(Places(repository=REPOSITORY, store=STORE), "embed", how, base=None, version="1")
         assert made.is_pushed_to_store is pushed
     without = plan(Places(repository=REPOSITORY), "embed", Shipping(kind="node-cache"), base=None, version="1")
