@@ -57,6 +57,10 @@ _OTHERS = (
         r"unbound (immediate )?PersistentVolumeClaims",
         "the claim has no volume yet: kubectl describe pvc says what it waits for",
     ),
+    (
+        r'failed to mkdir ""',
+        "the nodes' container runtime has no image volumes (containerd has them from 2.1): take another --snapshot",
+    ),
     (r"exceeded quota", "free some, ask for less, or have the operator raise it: faas doctor tells how much there is"),
     (
         r"(?P<bound>maximum|minimum) (?P<what>cpu|memory|ephemeral-storage)\b.* per (Container|Pod)",

@@ -25,6 +25,11 @@ RESOLVED = (
         ("ContainerMissing", RESOLVED + "context deadline exceeded", "as the cluster knows it"),
         ("ErrImagePull", PULLED + "429 Too Many Requests - toomanyrequests: You have reached your limit", "log in"),
         ("ErrImagePull", PULLED + "no match for platform in manifest: not found", "another machine"),
+        (
+            "CreateContainerError",
+            'failed to generate container "866b" spec: failed to generate spec: failed to mkdir "": mkdir : no such file',
+            "no image volumes",
+        ),
         ("FailedCreate", 'pods "a" is forbidden: exceeded quota: team, requested: limits.memory=4Gi', "raise it"),
         (
             "FailedCreate",
