@@ -27,7 +27,7 @@ RESOLVED = (
         ("ErrImagePull", PULLED + "no match for platform in manifest: not found", "another machine"),
         (
             "CreateContainerError",
-            'failed to generate container "866b" spec: failed to generate spec: failed to mkdir "": mkdir : no such file',
+            'failed to generate container "866b" spec: failed to generate spec: failed to mkdir "": mkdir',
             "no image volumes",
         ),
         ("FailedCreate", 'pods "a" is forbidden: exceeded quota: team, requested: limits.memory=4Gi', "raise it"),
