@@ -176,8 +176,6 @@ def _volume(plan: Plan, name: str, digest: str | None) -> SnapshotVolume | None:
         return SnapshotVolume(kind="emptyDir", source=f"{plan.store}/{name}{at}")
     if plan.shipping.kind == "node-cache":
         return SnapshotVolume(kind="hostPath", source=NODE_CACHE)
-    if plan.shipping.kind == "pvc":
-        return SnapshotVolume(kind="pvc", source=str(plan.shipping.source))
-    if plan.shipping.kind == "oci":
-        return SnapshotVolume(kind="image", source=str(plan.shipping.source))
+    if plan.shipping.source is not None:
+        return SnapshotVolume(kind="image" if plan.shipping.kind == "oci" else "pvc", source=plan.shipping.source)
     return None

@@ -133,7 +133,7 @@ class ScalingLoop:
 
         Returns why they will not be ready, where a start came to nothing.
         """
-        limit_s = self.preparation.description.startup_timeout_s + STARTUP_SLACK_S
+        limit_s = self._start_limit_s
         self._num_reaching += 1
         try:
             async with asyncio.timeout(limit_s):
@@ -200,6 +200,11 @@ class ScalingLoop:
     def endpoint_of(self, made: Instance) -> Endpoint | None:
         """Return what the activator knows of an instance, while it takes calls."""
         return self._endpoints.get(made)
+
+    @property
+    def _start_limit_s(self) -> float:
+        """How long an instance may take until it is ready."""
+        return self.preparation.description.startup_timeout_s + STARTUP_SLACK_S
 
     def _hold(self, num_instances: int) -> None:
         self._wanted.by_hand(num_instances, self._clock() + self.preparation.description.scaledown_window_s)
@@ -324,7 +329,7 @@ class ScalingLoop:
         self.wake()
 
     def _kill_stuck(self, now: float) -> None:
-        limit_s = self.preparation.description.startup_timeout_s + STARTUP_SLACK_S
+        limit_s = self._start_limit_s
         for made in self.instances:
             if made.state is State.STARTING and now - made.ordered_at > limit_s and made.worker is not None:
                 made.failure = f"it was not ready within {limit_s:g} s"
