@@ -2,30 +2,31 @@
 
 The grammar is that of the Kubernetes API (a decimal number, then a binary suffix, a decimal suffix or an exponent).
 What the API would take but nobody means (`512` bytes of memory, `512m` of a byte) is refused here, where it was typed.
+Amounts are fractions: an application's precision of decimal numbers, set as it was imported, changes none of them.
 """
 
 import re
-from decimal import Decimal
+from fractions import Fraction
 
 from deploy.errors import InvalidQuantity
 
 _GRAMMAR = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
 _SUFFIXES = {
-    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("num", start=-3)},
-    **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTPE", start=1)},
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+    **{suffix: Fraction(10) ** (3 * power) for power, suffix in enumerate("num", start=-3)},
+    **{suffix: Fraction(10) ** (3 * power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
-_MILLI = Decimal("0.001")
-_MIN_MEMORY = Decimal(16 * 1024**2)
+_MILLI = Fraction("0.001")
+_MIN_MEMORY = Fraction(16 * 1024**2)
 
 
-def parse(option: str, text: str) -> Decimal:
+def parse(option: str, text: str) -> Fraction:
     """The number that `text` stands for, in cores or bytes; `option` is named in the `InvalidQuantity` it may raise."""
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise InvalidQuantity(option, text, "is not a Kubernetes quantity", _hint(text))
     number, exponent, suffix = match.groups()
-    return Decimal(number) * (Decimal(10) ** int(exponent) if exponent else _SUFFIXES.get(suffix, Decimal(1)))
+    return Fraction(number) * (Fraction(10) ** int(exponent) if exponent else _SUFFIXES.get(suffix, Fraction(1)))
 
 
 def cpu(option: str, value: str | float) -> str:
@@ -46,7 +47,10 @@ def memory(option: str, value: str) -> str:
         raise InvalidQuantity(option, value, "is not text with a unit", "write a unit, such as '512Mi' or '2Gi'")
     if (num_bytes := parse(option, value)) < _MIN_MEMORY:
         raise InvalidQuantity(
-            option, value, f"is {num_bytes:f} bytes, in which nothing starts", "write a unit, such as '512Mi' or '2Gi'"
+            option,
+            value,
+            f"is {float(num_bytes):g} bytes, in which nothing starts",
+            "write a unit, such as '512Mi' or '2Gi'",
         )
     return value
 

@@ -181,8 +181,8 @@ def test_threads_that_a_library_starts_again_when_it_needs_them_are_ended():
         ),
         (lambda: np.seterr(all="raise"), lambda was: np.seterr(**was), "NumPy's error state"),
         (
-            lambda: decimal.getcontext().__setattr__("prec", 7),
-            lambda was: decimal.setcontext(decimal.Context()),
+            lambda: [decimal.getcontext(), decimal.setcontext(decimal.Context(prec=7))][0],
+            decimal.setcontext,
             "prec",
         ),
         (lambda: [os.getcwd(), os.chdir("/")][0], os.chdir, "the working directory"),

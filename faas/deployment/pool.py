@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 from deploy import Resources, Scaling, SecretRef, ServiceSpec, Timeouts, quantity
@@ -117,4 +117,4 @@ def memory_bytes(limit: str) -> int:
     Raises:
         InvalidSpec: it is no amount of memory.
     """
-    return int(quantity.parse("memory", quantity.memory("memory", limit)) * Decimal(str(DEFAULT_SHARE)))
+    return int(quantity.parse("memory", quantity.memory("memory", limit)) * Fraction(str(DEFAULT_SHARE)))

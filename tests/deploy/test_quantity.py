@@ -1,6 +1,6 @@
 """Amounts: the grammar of Kubernetes, and the mistakes that it lets through."""
 
-from decimal import Decimal
+import decimal
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,13 @@ from .properties import unhurried
     ],
 )  # fmt: skip
 def test_parse(text: str, expected: str) -> None:
-    assert parse("x", text) == Decimal(expected)
+    assert parse("x", text) == decimal.Decimal(expected)
+
+
+def test_an_amount_is_exact_whatever_precision_an_application_has_set() -> None:
+    with decimal.localcontext(decimal.Context(prec=3)):
+        assert (parse("x", "2199023255552"), parse("x", "1.5Gi")) == (2**41, 3 * 2**29)
+        assert cpu("x", "1234567m") == "1234567m"
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1KB", "4gb", "1K", "1.2.3", "1e999", "٣", "1Gi\n", "0x10", "one"])

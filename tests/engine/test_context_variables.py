@@ -97,7 +97,7 @@ def test_what_setup_has_set_is_seen_by_each_thread_of_a_team_and_what_stood_befo
 
     def setup() -> None:
         TENANT.set("setup's")
-        decimal.getcontext().prec = 5
+        decimal.setcontext(decimal.Context(prec=5))
 
     async def scenario() -> None:
         above.set("the module's")
