@@ -15,6 +15,7 @@ from faas.deployment import bundling, described
 from faas.deployment.plan import Places, Plan, Shipping, plan, shipping
 from faas.errors import SettingError
 from faas.preparation import Preparation, Preparations
+from faas.spec import Calls
 from faas.targets import Target
 from faas.tasks import Waiting
 from snapshot.s3_address import is_s3
@@ -54,10 +55,13 @@ class Packed:
     def starts_soon(self) -> bool:
         """Whether its instances start in less than the second after which a kubelet looks again.
 
-        So do those that have their state at hand and no torch to import.
+        So do those that have their state at hand and no torch to import, unless their author gives them longer than
+        others to start.
         """
         found = self.preparation
         if found is None or found.snapshot is None or self.plan.shipping.kind != "image":
+            return False
+        if found.description.startup_timeout_s > Calls().startup_timeout_s:
             return False
         return all(name.partition(".")[0] != "torch" for name in found.imports)
 

@@ -56,6 +56,14 @@ def test_what_loads_for_longer_has_a_startup_probe(
     assert startup_probe(frozen(tmp_path, kind, imports, snapshot)) is not None
 
 
+def test_kn_06_so_has_one_that_is_given_longer_to_start(tmp_path: Path) -> None:
+    made = frozen(tmp_path, "image", ("onnxruntime",))
+    assert made.preparation is not None
+    slow = msgspec.structs.replace(made.preparation.description, startup_timeout_s=600.0)
+    given = replace(made, preparation=msgspec.structs.replace(made.preparation, description=slow))
+    assert startup_probe(given) is not None
+
+
 def test_so_has_one_that_is_only_looked_at(tmp_path: Path) -> None:
     assert startup_probe(packed(tmp_path, PLACES)) is not None
 
