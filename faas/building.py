@@ -99,7 +99,8 @@ def _link_ours(ours: metadata.Distribution, site: Path) -> None:
             (site / name).symlink_to(folder)
     info = site / f"faas-{ours.version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(ours.read_text("METADATA") or "")
+    # Found in a checkout that is on the path, it is described by an egg-info, which calls the same document otherwise.
+    (info / "METADATA").write_text(ours.read_text("METADATA") or ours.read_text("PKG-INFO") or "")
     (info / "INSTALLER").write_text("faas\n")
     (info / "RECORD").write_text("")
 

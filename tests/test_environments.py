@@ -59,6 +59,22 @@ def test_it_holds_this_same_faas_and_the_requirements_and_nothing_else(wheels: P
     assert [one.digest for one in environments.all_in(root)] == [made.digest]
 
 
+def test_a_checkout_on_the_path_describes_faas_as_well(
+    wheels: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pip install -e` leaves an egg-info in a checkout, which is found first where one runs `python -m faas` in it."""
+    info = tmp_path / "checkout" / "faas.egg-info"
+    info.mkdir(parents=True)
+    ours = metadata.distribution("faas")
+    (info / "PKG-INFO").write_text(ours.read_text("METADATA") or ours.read_text("PKG-INFO") or "")
+    monkeypatch.syspath_prepend(tmp_path / "checkout")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "checkout"))
+    assert metadata.distribution("faas").read_text("METADATA") is None
+    write_wheel(wheels, "tiny_wanted", "2.5")
+    made, _ = have(root, "tiny-wanted")
+    assert ask(made, "import tiny_wanted; print(tiny_wanted.VERSION)") == "2.5"
+
+
 @pytest.mark.slow
 def test_what_faas_depends_on_may_be_another_version_there_and_stays_what_it_is_here(wheels: Path, root: Path) -> None:
     before = metadata.version("mdurl")
