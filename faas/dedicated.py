@@ -28,6 +28,7 @@ from faas.bundle.prepared import known
 from faas.errors import StartFailed
 from faas.instance_messages import Revision
 from faas.revision import Loaded
+from faas.runtime import STOOD_AT
 from faas.server.porter import Held
 from faas.settings import Settings
 
@@ -112,7 +113,8 @@ async def _serve(instance: Instance, listen: socket.socket, held: Sequence[Held]
         on_ready=ready,
     )
     if runtime.state == "failed":
-        raise StartFailed(f"{function.name} did not start: {runtime.reason}")
+        reason = runtime.reason.partition(STOOD_AT)[0]  # where it stood is a whole stack, which is logged
+        raise StartFailed(f"{function.name} did not start: {reason}")
     return code
 
 

@@ -87,6 +87,19 @@ _OTHERS = (
     ),
 )
 
+_NO_NODE = (
+    (
+        r"Insufficient (?P<what>[\w./-]*\w)",
+        "no node has so much of {what} free: ask for less in resources=, or have the operator add a node (faas doctor "
+        "TARGET tells what nodes offer)",
+    ),
+    (
+        r"node affinity/selector",
+        "no node has the GPU that resources= names: kubectl get nodes -L nvidia.com/gpu.product shows those there are",
+    ),
+    (r"untolerated taint", "a taint keeps nodes for others: ask the operator which pods they take"),
+)
+
 
 def hint(trouble: Trouble, revision: str | None, pods: Iterable[Document], log: Sequence[str] = ()) -> str:
     """What to do about a trouble, after a semicolon; empty where nothing is known. `log` ends as its pod's log does."""
@@ -98,12 +111,15 @@ def hint(trouble: Trouble, revision: str | None, pods: Iterable[Document], log: 
     if any(_OTHER_MACHINE.search(line) for line in (trouble.message, *log)):
         return f"; {_THEIR_MACHINE}"
     num_others = sum(label(pod, REVISION_LABEL) != revision for pod in pods)
-    if trouble.reason == "Unschedulable" and num_others:
+    if trouble.reason != "Unschedulable":
+        return ""
+    if num_others:
         return (
             f"; other revisions keep {num_others} of its instances until this one is ready: have room for one more, "
             "or deploy while the function is at zero (min_instances=0)"
         )
-    return ""
+    then = _first(_NO_NODE, trouble.message)
+    return "" if then is None else f"; {then}"
 
 
 def _first(known: Iterable[tuple[str, str]], said: str) -> str | None:

@@ -1,8 +1,11 @@
 """What a pod is doing, in one word and one sentence. Pure: from the pod's own status, as the API server has it."""
 
+import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from deploy.knative.log_text import last_words
 from deploy.knative.resources import USER_CONTAINER, Document, condition
 
 PodStage = Literal["scheduling", "creating", "starting", "ready", "stopping", "failed"]
@@ -70,26 +73,36 @@ def _trouble(pod: str, container: Document) -> PodState | None:
     state, last = container.get("state") or {}, (container.get("lastState") or {}).get("terminated") or {}
     waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
     if ended and ended.get("exitCode"):
-        reason, message = _ending(ended)
+        reason, message = _ending(ended, 0)
     elif waiting.get("reason") == "CrashLoopBackOff":
         reason, message = "CrashLoopBackOff", waiting.get("message") or ""
         if last:
-            reason, message = _ending(last)
-            message = f"{message}, restarts: {num_restarts}"
+            reason, message = _ending(last, num_restarts)
     elif waiting.get("reason") in _BAD_WAITS:
         reason, message = waiting["reason"], waiting.get("message") or ""
     elif num_restarts >= _RESTARTS_OF_A_LOOP and last and not container.get("ready"):
-        reason, message = _ending(last)
-        message = f"{message}, restarts: {num_restarts}"
+        reason, message = _ending(last, num_restarts)
     else:
         return None
     return PodState(pod, "failed", reason, message, name, num_restarts, failing=True)
 
 
-def _ending(terminated: Document) -> tuple[str, str]:
-    """Why a container ended: `OOMKilled`, or `CrashLoopBackOff` with the exit code where the reason is only `Error`."""
-    reason, code = terminated.get("reason") or "Error", terminated.get("exitCode")
-    said = f": {terminated['message'].strip()}" if terminated.get("message") else ""
+def _ending(terminated: Document, num_restarts: int) -> tuple[str, str]:
+    """Why a container ended: `OOMKilled`, or `CrashLoopBackOff` where the reason is only `Error`, with the exit code.
+
+    Its message is the end of its log where it wrote none, of which the last line is told: the others are in the log.
+    """
+    reason, code = terminated.get("reason") or "Error", int(terminated.get("exitCode") or 0)
+    restarts = f", restarts: {num_restarts}" if num_restarts else ""
     if reason == "OOMKilled":
-        return reason, f"it used more memory than its limit (exit code {code}){said}; raise resources.memory"
-    return ("CrashLoopBackOff" if reason in ("Error", "Completed") else reason), f"it ended with exit code {code}{said}"
+        return reason, f"it used more memory than its limit (exit code {code}{restarts}); raise resources.memory"
+    said = f": {last}" if (last := last_words(terminated.get("message") or "")) else ""
+    told = "CrashLoopBackOff" if reason in ("Error", "Completed") else reason
+    return told, f"it ended with exit code {code}{_killed_by(code)}{said}{restarts}"
+
+
+def _killed_by(code: int) -> str:
+    """The signal that an exit code stands for, such as 139 for a crash of compiled code."""
+    with suppress(ValueError):
+        return f" ({signal.Signals(code - 128).name})"
+    return ""

@@ -59,7 +59,8 @@ def look(service: Document, pods: Iterable[Document], generation: int = 0) -> Pr
     trouble = _trouble(service, states)
     if condition(service, "ConfigurationsReady").get("status") == "True":
         return Progress("route", _said(service, "RoutesReady") or "moving traffic", revision, states, trouble)
-    stage, message = _stage(states)
+    is_of_before = revision == status.get("latestReadyRevisionName")  # the one to come is not made yet
+    stage, message = ("revision", "") if is_of_before and trouble is None else _stage(states)
     if trouble is not None:
         message = f"{trouble.reason}: {trouble.message}"
     return Progress(stage, message or _said(service, "ConfigurationsReady"), revision, states, trouble)

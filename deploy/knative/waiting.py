@@ -7,6 +7,7 @@ from typing import cast
 
 from deploy.errors import ClusterError, NotReady
 from deploy.knative.hints import hint
+from deploy.knative.log_text import plain_lines
 from deploy.knative.merged import Ended, Merged
 from deploy.knative.progress import Progress, Trouble, look
 from deploy.knative.resources import (
@@ -220,6 +221,6 @@ def _last_lines(rest: Rest, namespace: str, trouble: Trouble) -> list[str]:
             text = rest.text(path, {**query, "previous": previous})
         except ClusterError:
             continue  # the log is gone, or may not be read: the reason has to do
-        if text.strip():
-            return text.rstrip().splitlines()
+        if found := plain_lines(text):
+            return found
     return []

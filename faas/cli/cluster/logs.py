@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from deploy.knative.log_text import plain
 from deploy.knative.logs import LogLine
 from faas import codec
 from faas.cli import where
@@ -31,4 +32,14 @@ def _last(found: list[LogLine], lines: int) -> list[LogLine]:
 
 
 def _write(line: LogLine, as_json: bool) -> None:
-    click.echo(codec.encode(asdict(line)) if as_json else f"{line.at} {line.pod} {line.text}")
+    if as_json:
+        click.echo(codec.encode(asdict(line)))
+        return
+    for part in plain(line.text).split("\n"):
+        click.echo(f"{_stamp(line.at)} {line.pod} {part}")
+
+
+def _stamp(at: str) -> str:
+    """A stamp to the millisecond: container runtimes write nine digits, or fewer."""
+    second, _, fraction = at.removesuffix("Z").partition(".")
+    return f"{second}.{fraction[:3]:0<3}Z" if at else "-"

@@ -60,5 +60,12 @@ def test_the_container_and_its_last_words_are_named() -> None:
     state = pod_state(pod({"name": "queue-proxy", "state": {"running": {}}}, waiting))
     assert (state.container, state.num_restarts) == ("user-container", 2)
     assert state.message == "it ended with exit code 1: no model, restarts: 2"
+    long = {"exitCode": 139, "reason": "Error", "message": "loading\nerror: no model\nnext:  make one\n"}
+    state = pod_state(pod(container({"terminated": long})))
+    assert state.message == "it ended with exit code 139 (SIGSEGV): no model"
+    ended = {"exitCode": 137, "reason": "OOMKilled", "message": "loading"}
+    waiting = container({"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=2, lastState={"terminated": ended})
+    told = "it used more memory than its limit (exit code 137, restarts: 2); raise resources.memory"
+    assert pod_state(pod(waiting)).message == told
     done = pod_state(pod({"name": "init", "state": {"terminated": {"exitCode": 0}}}, container({"running": {}})))
     assert not done.failing

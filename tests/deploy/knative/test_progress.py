@@ -59,6 +59,13 @@ def test_pods_of_the_revision_before_do_not_count() -> None:
     assert [state.name for state in found.pods] == ["a-00002-pod"]
 
 
+def test_until_the_new_revision_is_made_pods_of_the_one_before_say_nothing() -> None:
+    """Knative takes notice of a change, and names the revision of before as the latest until there is another."""
+    not_made = service(MAKING, latestCreatedRevisionName="a-00001")
+    assert look(not_made, [pod("a-00001", SCHEDULED, READY_POD)]).stage == "revision"
+    assert "a pod is ready" not in look(not_made, [pod("a-00001", SCHEDULED, READY_POD)]).message
+
+
 def test_the_pod_that_has_come_furthest_gives_the_stage() -> None:
     pods = [pod("a-00002"), pod("a-00002", SCHEDULED, waiting="ContainerCreating"), pod("a-00002", SCHEDULED)]
     assert [look(service(MAKING), pods[:n]).stage for n in range(4)] == [
