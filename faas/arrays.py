@@ -151,7 +151,7 @@ def _tensor(found: Any, declared: Array | None) -> Any:
         return tensor
     tensor = tensor.to(wanted)
     if not tensor.float().isfinite().all():
-        raise ValueError(f"Expected numbers within {declared.dtype}, got larger ones")
+        raise ValueError(f"Expected numbers within {declared.dtype}, got others")
     return tensor
 
 
@@ -174,8 +174,12 @@ def _cast(found: Any, declared: Array) -> Any:
             cast = found.astype(wanted)
         kept = cast == found if wanted.kind in "iu" else np.isfinite(cast)
         if found.size and not kept.all():
-            raise ValueError(f"Expected numbers within {wanted}, got larger ones")
+            raise ValueError(f"Expected numbers within {wanted}, got others")
         return cast
+    if wanted.kind in "iu" and found.dtype.kind == "f":
+        least, most = np.iinfo(wanted).min, np.iinfo(wanted).max
+        if ((found < float(least)) | (found >= float(most) + 1)).any():
+            raise ValueError(f"Expected numbers within {wanted}, got others")
     cast = found.astype(wanted)
     if not (cast == found).all():
         raise ValueError(f"Expected an array of {wanted}, got {found.dtype} that would lose its fractions")

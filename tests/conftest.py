@@ -1,11 +1,28 @@
 """What one test must not leave to the next, and what tests of several folders share."""
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 
 import pytest
 
+from faas import process_settings
 from tests.chromium import PATH, Browser
+
+
+@pytest.fixture(autouse=True)
+def _the_process_is_as_it_was() -> Iterator[None]:
+    """What a test sets for the whole process would be found by those that happen to run after it, and fail them."""
+    settings, environment = process_settings.now(), _environment()
+    yield
+    assert process_settings.changed_since(settings) == []
+    assert _environment() == environment
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables, but for those that pytest and torch set by themselves."""
+    theirs = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR")
+    return {name: value for name, value in os.environ.items() if name not in theirs}
 
 
 @pytest.fixture(autouse=True)

@@ -63,6 +63,20 @@ def test_or_02_a_number_beyond_the_default_type_is_no_infinity():
 
 
 @pytest.mark.parametrize(
+    ("dtype", "number"),
+    [("int64", "9223372036854775808.0"), ("int32", "-2147483649.0"), ("uint8", "-1.0"), ("uint64", "1.9e19")],
+)
+def test_or_02_a_float_beyond_an_integer_type_is_refused_as_one(dtype: str, number: str) -> None:
+    with pytest.raises(SchemaMismatch, match=f"within {dtype}"):
+        made(Annotated[np.ndarray, Array(dtype)]).decode(f"[{number}]".encode())
+
+
+def test_or_02_the_last_floats_within_an_integer_type_are_taken() -> None:
+    x = made(Annotated[np.ndarray, Array("int64")]).decode(b"[-9223372036854775808.0, 9223372036854774784.0]")["x"]
+    assert x.tolist() == [-(2**63), 2**63 - 1024]
+
+
+@pytest.mark.parametrize(
     ("dtype", "wanted"),
     [
         ("bfloat16", torch.bfloat16),

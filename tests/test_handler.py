@@ -82,7 +82,7 @@ def test_a_function_has_no_state():
 
 
 def test_setup_sees_the_functions_environment(monkeypatch):
-    monkeypatch.delenv("FAAS_TEST_SIZE", raising=False)
+    monkeypatch.setenv("FAAS_TEST_SIZE", "another's")
 
     @inference_function(env={"FAAS_TEST_SIZE": "9"})
     class Sized:
