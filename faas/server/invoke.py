@@ -96,8 +96,8 @@ class Invoke:
                     return
                 kind, payload = await self._payload(call)
             except Exception as error:
-                if call is not None and not self._watches.remove(call):
-                    status = Problem.of(error).status  # its caller has been told
+                if call is not None and await self._watches.told(call):
+                    status = Problem.of(error).status
                 else:
                     status = await self._refuse(error, call, asked, send)
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
@@ -69,7 +70,7 @@ class Watches:
         self._watched: dict[Call, tuple[Cycle | None, Tell | None]] = {}
         self._alarm = Alarm(clock, self._look)
         self._looks_at = math.inf
-        self._telling: set[asyncio.Future[None]] = set()
+        self._telling: dict[Call, asyncio.Future[None]] = {}
 
     def add(self, call: Call, scope: Scope, receive: Receive, tell: Tell | None) -> None:
         """Watch a call whose request has been read to its end."""
@@ -91,6 +92,18 @@ class Watches:
             found[0].on_gone = None
         return True
 
+    async def told(self, call: Call) -> bool:
+        """Stop watching a call that has failed. True if its caller has been told, once that is done.
+
+        A loop that was held up comes to both at once: its own task may be over before the telling has begun.
+        """
+        if self.remove(call):
+            return False
+        telling = self._telling.get(call)
+        if telling is not None:
+            await asyncio.wait((telling,))
+        return True
+
     def _look_at(self, moment: float) -> None:
         self._looks_at = moment
         self._alarm.set(None if moment == math.inf else moment)
@@ -105,10 +118,12 @@ class Watches:
             elif tell is not None and call.has_failed:
                 self.remove(call)
                 refuse, asked, send = tell
-                telling = asyncio.ensure_future(refuse(call, asked, send))
-                self._telling.add(telling)
-                telling.add_done_callback(self._telling.discard)
+                telling = self._telling[call] = asyncio.ensure_future(refuse(call, asked, send))
+                telling.add_done_callback(partial(self._end_telling, call))
         self._look_at(soonest)
+
+    def _end_telling(self, call: Call, _: asyncio.Future[None]) -> None:
+        del self._telling[call]
 
 
 def _cycle(receive: Receive) -> Cycle | None:

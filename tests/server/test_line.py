@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -281,3 +282,27 @@ async def test_a_caller_is_told_in_time_though_the_handler_swallows_its_cancella
             await asyncio.sleep(0.001)
         assert (await served.post(2)).json() == 2
         assert await served.value("faas_requests_total", outcome="deadline") == 1
+
+
+@pytest.mark.parametrize("style", [(), (Based,)], ids=["no middleware", "middleware"])
+async def test_calls_whose_time_is_up_while_the_loop_is_held_up_are_told_once(serving, style):
+    go = threading.Event()
+
+    @inference_function(middleware=style, batching=Batching(max_batch_size=2))
+    def slow(x: list[int]) -> list[int]:
+        go.wait(30)
+        return x
+
+    async with serving(slow) as served:
+        try:
+            limit = {"X-Request-Timeout-Ms": "300"}
+            calls = [asyncio.ensure_future(served.post(n, headers=limit)) for n in range(8)]
+            engine = served.runtime.engines["/"]
+            while not (engine.num_running and engine.num_running + engine.num_queued == 8):
+                await asyncio.sleep(0.001)
+            time.sleep(0.6)  # noqa: ASYNC251, as garbage, a large answer or a machine that is busy hold up a loop
+            for answer in await asyncio.gather(*calls):
+                problem(answer, 504)
+        finally:
+            go.set()
+        assert await served.value("faas_requests_total", outcome="deadline") == 8
