@@ -46,12 +46,12 @@ def parse(text: str) -> dict[str, bytes]:
             continue
         key, equals, value = stripped.partition("=")
         if not equals:
-            raise InvalidSpec("secret", f"line {number}", "has no equals sign", "write NAME=VALUE on each line")
+            raise InvalidSpec("", f"line {number}", "has no equals sign", "write NAME=VALUE on each line")
         value = value.lstrip()
         while (plain := _unquoted(value, number)) is None:
             _, following = next(lines, (0, None))
             if following is None:
-                raise InvalidSpec("secret", f"line {number}", "has a quote that does not end", "close it")
+                raise InvalidSpec("", f"line {number}", "has a quote that does not end", "close it")
             value += f"\n{following}"
         _put(found, key.strip(), plain.encode())
     return checked(found)
@@ -62,7 +62,7 @@ def read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as failed:
-        raise InvalidSpec("secret", str(path), f"cannot be read: {failed.strerror}", "give a file") from failed
+        raise InvalidSpec("", str(path), f"cannot be read: {failed.strerror}", "give a file") from failed
 
 
 def checked(values: dict[str, bytes]) -> dict[str, bytes]:
@@ -71,7 +71,7 @@ def checked(values: dict[str, bytes]) -> dict[str, bytes]:
         if not _KEY.fullmatch(key):
             raise InvalidSpec("secret", key, "is not a key of a secret", "use letters, digits, '-', '_' and '.'")
     if (total := sum(map(len, values.values()))) > _MAX_BYTES:
-        raise InvalidSpec("secret", f"{total} bytes", "is more than a secret holds", "keep it under 1 MiB")
+        raise InvalidSpec("", f"{total} bytes", "are more than a secret holds", "keep it under 1 MiB")
     return values
 
 
@@ -104,7 +104,7 @@ def _unquoted(value: str, line: int) -> str | None:
     if match is None:
         return None
     if not re.fullmatch(r"\s*(#.*)?", value[match.end() :]):
-        raise InvalidSpec("secret", f"line {line}", "goes on after its quote", "put all of it in quotes")
+        raise InvalidSpec("", f"line {line}", "goes on after its quote", "put all of it in quotes")
     if quote == "'":
         return match[1]
     return re.sub(r"\\(.)", lambda escape: {"n": "\n", "t": "\t"}.get(escape[1], escape[1]), match[1], flags=re.DOTALL)

@@ -30,7 +30,8 @@ class DeployError(Exception):
 class InvalidSpec(DeployError, ValueError):
     """An option of a description has a value that cannot be deployed.
 
-    `option` is its dotted name (`scaling.min_instances`), `value` what was given, `remedy` what to give instead.
+    `option` is its dotted name (`scaling.min_instances`), `value` what was given, `remedy` what to give instead. Where
+    no option is at fault `option` is empty, and `value` what the problem is of.
     """
 
     def __init__(self, option: str, value: object, problem: str, remedy: str) -> None:
@@ -38,10 +39,11 @@ class InvalidSpec(DeployError, ValueError):
         super().__init__(option, value, problem, remedy)
 
     def __str__(self) -> str:
-        shown = repr(self.value)
+        shown = repr(self.value) if self.option else str(self.value)
         if len(shown) > 120:
             shown = f"{shown[:117]}..."
-        return f"{self.option}={shown} {self.problem}; {self.remedy}"
+        of = f"{self.option}=" if self.option else ""
+        return f"{of}{shown} {self.problem}; {self.remedy}"
 
 
 class InvalidName(InvalidSpec):

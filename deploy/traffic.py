@@ -127,7 +127,8 @@ def rollback_target(plan: Plan, *, ready: Sequence[str], latest: str | None) -> 
     if stable in older:
         older = older[older.index(stable) + 1 :]
     if not older or stable is None:
-        raise InvalidSpec("rollback", stable, "has no ready revision before it", "name one with: faas traffic")
+        what = "the service" if stable is None else stable
+        raise InvalidSpec("", what, "has no ready revision before it", "deploy one, or name one: --to REV")
     return older[0]
 
 

@@ -177,7 +177,7 @@ def layer(
             site, listed = Path(scratch) / "site", Path(scratch) / "lock.txt"
             site.mkdir()
             if lock.pins:
-                step(f"installing {len(lock.pins)} packages")
+                step(f"installing {len(lock.pins)} package{'s' if len(lock.pins) > 1 else ''}")
                 listed.write_text(lock.text)
                 install = ["--no-compile", "--no-deps", "--require-hashes", "--quiet", "--target", str(site)]
                 _pip([*install, *options], ["--requirement", str(listed)], find_links)

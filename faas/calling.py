@@ -110,7 +110,9 @@ def _connection_errors(request: Request) -> Iterator[None]:
 def _remote_error(name: str, response: httpx.Response) -> RemoteError:
     problem = _problem(response.content)
     detail = problem.get("detail") or response.text[:_ERROR_TEXT_LENGTH] or response.reason_phrase
-    return RemoteError(f"{name} answered {response.status_code}: {detail}", response.status_code, problem)
+    field = problem.get("field", "$")
+    where = "" if field == "$" or str(field) in str(detail) else f" (at {field})"
+    return RemoteError(f"{name} answered {response.status_code}: {detail}{where}", response.status_code, problem)
 
 
 def _problem(content: bytes) -> dict[str, Any]:

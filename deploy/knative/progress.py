@@ -60,7 +60,7 @@ def look(service: Document, pods: Iterable[Document], generation: int = 0) -> Pr
     if condition(service, "ConfigurationsReady").get("status") == "True":
         return Progress("route", _said(service, "RoutesReady") or "moving traffic", revision, states, trouble)
     is_of_before = revision == status.get("latestReadyRevisionName")  # the one to come is not made yet
-    stage, message = ("revision", "") if is_of_before and trouble is None else _stage(states)
+    stage, message = _stage(() if is_of_before and trouble is None else states)
     if trouble is not None:
         message = f"{trouble.reason}: {trouble.message}"
     return Progress(stage, message or _said(service, "ConfigurationsReady"), revision, states, trouble)

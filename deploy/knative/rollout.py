@@ -136,7 +136,7 @@ def _on_trial(plan: Plan, name: str) -> tuple[str, str]:
     candidate = next((share.revision for share in plan if share.tag == traffic.CANDIDATE), None)
     stable = traffic.leader(tuple(share for share in plan if share.revision != candidate), None)
     if candidate is None or stable is None:
-        raise InvalidSpec("canary", name, "has no revision on trial", "start one with: faas deploy --canary 10")
+        raise InvalidSpec("", name, "has no revision on trial", "start one with: faas deploy --canary 10")
     return stable, candidate
 
 

@@ -140,7 +140,7 @@ def _summary(service: Document, pods: list[Document]) -> Service:
         namespace=metadata["namespace"],
         url=status.get("url"),
         ready=_truth(ready),
-        reason=ready.get("reason") or "",
+        reason=_reason(ready, pods),
         revision=status.get("latestReadyRevisionName"),
         image=container["image"],
         num_instances=_num_ready(pods),
@@ -152,17 +152,18 @@ def _summary(service: Document, pods: list[Document]) -> Service:
 def _revision(revision: Document, plan: Plan, latest: str | None, pods: list[Document]) -> Revision:
     metadata, ready = revision["metadata"], condition(revision, "Ready")
     name, annotations = metadata["name"], metadata.get("annotations") or {}
+    own = [pod for pod in pods if label(pod, REVISION_LABEL) == name]
     return Revision(
         name=name,
         number=int(label(revision, GENERATION_LABEL) or 0),
         image=revision["spec"]["containers"][0]["image"],
         created_at=metadata.get("creationTimestamp", ""),
         ready=_truth(ready),
-        reason=ready.get("reason") or "",
+        reason=_reason(ready, own),
         message=ready.get("message") or "",
         percent=shares_of(plan, latest).get(name, 0),
         tags=tuple(share.tag for share in plan if share.tag is not None and (share.revision or latest) == name),
-        num_instances=_num_ready(pod for pod in pods if label(pod, REVISION_LABEL) == name),
+        num_instances=_num_ready(own),
         min_instances=int(annotations.get(f"{_SCALING}min-scale") or 0),
         max_instances=int(annotations.get(f"{_SCALING}max-scale") or 0),
         concurrency=int(revision["spec"].get("containerConcurrency") or 0),
@@ -190,6 +191,12 @@ def _urls(service: Document) -> tuple[Url, ...]:
 def _pods_of(service: Document, pods: list[Document]) -> list[Document]:
     name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
     return [pod for pod in pods if pod["metadata"]["namespace"] == namespace and label(pod, SERVICE_LABEL) == name]
+
+
+def _reason(ready: Document, pods: Iterable[Document]) -> str:
+    """Why it is not ready: what a pod fails of, which Knative takes note of late, or what Knative says."""
+    states = [] if ready.get("status") == "True" else [pod_state(pod) for pod in pods]
+    return next((state.reason for state in states if state.failing), ready.get("reason") or "")
 
 
 def _num_ready(pods: Iterable[Document]) -> int:

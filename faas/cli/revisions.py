@@ -24,6 +24,11 @@ def when(unix_s: float) -> str:
     return datetime.datetime.fromtimestamp(unix_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def of_stamp(stamp: str) -> str | None:
+    """Return an API server's time (RFC 3339, or nothing) as people here read it."""
+    return when(datetime.datetime.fromisoformat(stamp).timestamp()) if stamp else None
+
+
 def shares(function: Mapping[str, Any]) -> str:
     """Return how a function's calls are shared, in a line."""
     return ", ".join(f"{revision} {percent}%" for revision, percent in function["traffic"].items()) or "none"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from faas.cli import listing, where
+from faas.cli import listing, revisions, where
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.where import Where
 
@@ -72,7 +72,7 @@ def listed(where: Where, as_json: bool) -> None:
     columns: listing.Columns = {
         "secret": lambda row: row["name"],
         "keys": lambda row: ", ".join(row["keys"]),
-        "since": lambda row: row["created_at"],
+        "since": lambda row: revisions.of_stamp(row["created_at"]),
     }
     listing.show(rows, columns, as_json=as_json, none=none)
 

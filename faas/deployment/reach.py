@@ -12,6 +12,7 @@ from snapshot import SnapshotError
 from snapshot.s3_address import S3Address
 
 _NO_TAG = "faas-doctor"
+_MAY_BE_PUSHED = "whether it takes an image only a push tells"
 
 
 def image(base: str, connection: Connection) -> Reach:
@@ -32,10 +33,10 @@ def repository(prefix: str, connection: Connection) -> Reach:
     try:
         inspect(str(Reference.parse(f"{prefix}/{_NO_TAG}:none")), connection=connection)
     except NotInRegistry:
-        return Reach(prefix, True, "the registry answers")
+        return Reach(prefix, True, _MAY_BE_PUSHED)
     except ImageError as error:
         return Reach(prefix, False, str(error))
-    return Reach(prefix, True, "the registry answers")
+    return Reach(prefix, True, _MAY_BE_PUSHED)
 
 
 def store(address: str) -> Reach:

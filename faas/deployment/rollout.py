@@ -11,7 +11,7 @@ from deploy.traffic import Plan, Share, checked, shares_of
 
 if TYPE_CHECKING:
     from deploy.knative import Cluster
-    from deploy.knative.apply import Applied
+    from deploy.knative.apply import Applied, Overridden
     from deploy.knative.progress import Progress
     from deploy.manifest import Document
 
@@ -146,7 +146,13 @@ def _brought(
         revision=revision,
         url=url,
         traffic=traffic,
-        overridden=tuple(f"{one.manager} had set {one.field}" for one in applied.overridden),
+        overridden=tuple(map(_overridden, applied.overridden)),
         ready_s=ready_s,
         notes=notes,
     )
+
+
+def _overridden(found: Overridden) -> str:
+    """Return who had set what, in words: an annotation by its last part, such as min-scale."""
+    what = found.field.rpartition("/")[2] if ".annotations." in found.field else found.field.lstrip(".")
+    return f"{found.manager.replace('faas-scale', 'faas scale')} had set {what}; it is again as the function says"

@@ -35,6 +35,12 @@ def changed(detail: Detail, percents: Mapping[str, int], tags: Mapping[str, str 
     Raises:
         InvalidSpec: a revision is not there, or the percentages do not sum to 100.
     """
+    tags_there = [one.tag for one in detail.traffic if one.tag is not None]
+    for tag, text in tags.items():
+        if text is None and tag not in tags_there:
+            raise InvalidSpec(
+                "traffic.tag", tag, "is no tag of this service", f"it has {', '.join(tags_there) or 'none'}"
+            )
     there = (None, *(one.name for one in detail.revisions))
     tagged = [one for one in detail.traffic if one.tag is not None and one.tag not in tags and one.revision in there]
     kept = [Share(one.revision, 0, one.tag) for one in tagged]

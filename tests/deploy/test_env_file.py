@@ -62,8 +62,8 @@ def test_lines_as_other_editors_end_them_and_values_of_several() -> None:
     [
         ("A", "line 1"),
         ("A=1\nA=2", "given twice"),
-        ("A='x\nB=1\n", "line 1' has a quote that does not end"),
-        ('A="x" y', "line 1' goes on after"),
+        ("A='x\nB=1\n", "line 1 has a quote that does not end"),
+        ('A="x" y', "line 1 goes on after"),
         ("a b=1", "not a key"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from deploy.knative.services import Detail
 from faas.cli import listing, where
 from faas.cli.cluster import services, trial
 from faas.cli.failure import CALL_WAS_WRONG, Failure
@@ -38,9 +39,18 @@ def promote(name: str, found: Where, revision: str | None, *, as_json: bool) -> 
         label = where.service(name, cluster)
         if revision is None or revision == "latest":
             cluster.promote(label)
+            listing.notes(_unready(cluster.describe(label)))
         else:
             cluster.set_traffic(label, shares.all_to(revision, cluster.describe(label)))
         services.tell_shares(cluster, label, as_json=as_json)
+
+
+def _unready(detail: Detail) -> list[str]:
+    """Say so where the latest revision is none that calls could go to."""
+    newest, ready = detail.revisions[0] if detail.revisions else None, detail.service.revision
+    if newest is None or ready is None or newest.name == ready:
+        return []
+    return [f"{newest.name} is the latest, but not ready: {ready} has the calls until it is"]
 
 
 def rollback(name: str, found: Where, to: str | None, *, as_json: bool) -> None:

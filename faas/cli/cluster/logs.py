@@ -19,8 +19,11 @@ def show(name: str, found: Where, *, lines: int, follow: bool, as_json: bool) ->
     with found.connected() as cluster:
         label = where.service(name, cluster)
         if not follow:
-            for line in _last(cluster.logs(label, tail=lines), lines):
+            found_ones = _last(cluster.logs(label, tail=lines), lines)
+            for line in found_ones:
                 _write(line, as_json)
+            if lines and not found_ones:
+                click.echo(f"{name} has no instance now that has logged anything; a call starts one", err=True)
             return
         with closing(cluster.follow_logs(label, tail=lines)) as coming:
             for line in coming:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +14,7 @@ from deploy.knative.services import Detail
 from deploy.traffic import shares_of
 from faas.cli import listing, where
 from faas.cli.listing import duration
-from faas.cli.revisions import when
+from faas.cli.revisions import of_stamp
 from faas.cli.where import Where
 
 
@@ -110,7 +109,7 @@ def _ready(ready: bool | None) -> str:
 
 
 def _when(row: Mapping[str, Any]) -> str | None:
-    return when(datetime.datetime.fromisoformat(row["created_at"]).timestamp()) if row["created_at"] else None
+    return of_stamp(row["created_at"])
 
 
 STATE: listing.Columns = {

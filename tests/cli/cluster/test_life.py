@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from starlette.responses import JSONResponse, Response
 
+from deploy.errors import NotReady
 from deploy.knative import Cluster
+from faas.deployment.rollout import Rollout, bring
 from tests.cli.conftest import Faas
 from tests.deploy.knative.answers import Answer
 from tests.deploy.knative.api_server import ApiServer, always
-from tests.deploy.knative.given import deployed
+from tests.deploy.knative.given import deployed, document
 from tests.served import Seen, serving
 
 
@@ -70,7 +73,9 @@ def test_traffic_is_shared_by_numbers_names_and_tags(faas: Faas, cluster: Cluste
     [
         (["traffic", "hello", "--to", "9=100"], "'9' is not a revision", "it has hello-00001 (1)"),
         (["traffic", "hello", "--to", "1=60"], "add up to 60 percent", "have them add up to 100"),
-        (["traffic", "hello", "--watch"], "has no revision on trial", "faas deploy --canary 10"),
+        (["traffic", "hello", "--watch"], "error: hello has no revision on trial", "faas deploy --canary 10"),
+        (["traffic", "hello", "--untag", "old"], "'old' is no tag of this service", "it has none"),
+        (["rollback", "hello"], "error: hello-00001 has no ready revision before it", "--to REV"),
         (["promote", "hello", "--version", "2"], "follow the versions in their store", "--store s3://bucket/prefix"),
         (["scale", "hello"], "nothing says how many", "give INSTANCES, --min or --max"),
         (["scale", "hello", "1", "--min", "2"], "INSTANCES (1) and --min 2", "give one of them"),
@@ -108,6 +113,13 @@ def test_scale_sets_the_bounds_of_a_new_revision(faas: Faas, cluster: Cluster) -
     assert (scaled["min_instances"], scaled["max_instances"], scaled["revision"]) == (0, 0, "hello-00003")
 
 
+def test_a_deployment_says_in_words_what_it_took_back(faas: Faas, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    assert faas("scale", "hello", "--min", "2").code == 0
+    brought = bring(cluster, document(), Rollout(timeout_s=20), step=lambda _: None)
+    assert brought.overridden == ("faas scale had set min-scale; it is again as the function says",)
+
+
 def test_logs_are_those_of_all_instances(api: ApiServer, faas: Faas, cluster: Cluster) -> None:
     deployed(cluster, "1")
     api.do(lambda state: state.say("hello-00001-deployment-x1", "hello there"))
@@ -117,6 +129,48 @@ def test_logs_are_those_of_all_instances(api: ApiServer, faas: Faas, cluster: Cl
     assert faas("logs", "hello", "-n", "1").out == f"{second}\n"
     line = json.loads(faas("logs", "hello", "-n", "1", "--json").out)
     assert (line["pod"], line["text"]) == ("hello-00001-deployment-x1", "hello there")
+
+
+def test_what_instances_log_is_shown_as_text_and_kept_for_programs(
+    api: ApiServer, faas: Faas, cluster: Cluster
+) -> None:
+    deployed(cluster, "1")
+    logged = {"time": "2026-08-01T10:00:00.123+00:00", "level": "error", "logger": "app", "message": "no"}
+    text = json.dumps({**logged, "traceback": "Traceback\nValueError: no"})
+    api.do(lambda state: state.say("hello-00001-deployment-x1", text))
+    shown = faas("logs", "hello", "-n", "1").out.splitlines()
+    assert [line.partition("-x1 ")[2] for line in shown] == ["ERROR app: no", "Traceback", "ValueError: no"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", shown[0].split()[0])
+    assert json.loads(faas("logs", "hello", "-n", "1", "--json").out)["text"] == text
+
+
+def test_a_function_at_zero_has_no_log_and_it_is_said(api: ApiServer, faas: Faas, cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    api.do(lambda state: state.logs.clear())
+    outcome = faas("logs", "hello")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == "hello has no instance now that has logged anything; a call starts one\n"
+
+
+def test_a_failing_revision_is_told_by_its_pod_and_promote_names_what_has_the_calls(
+    api: ApiServer, faas: Faas, cluster: Cluster
+) -> None:
+    deployed(cluster, "1")
+    api.controller.behaviours["ghcr.io/acme/hello:2"] = "no image"
+    with pytest.raises(NotReady):
+        wait_for(cluster, "2")
+    (row,) = read(faas, "list")
+    assert (row["ready"], row["reason"]) == (None, "ImagePullBackOff")
+    newest = read(faas, "describe", "hello")["revisions"][0]
+    assert (newest["name"], newest["reason"]) == ("hello-00002", "ImagePullBackOff")
+    outcome = faas("promote", "hello")
+    assert outcome.out == "hello: hello-00001 100%\n"
+    assert "hello-00002 is the latest, but not ready: hello-00001 has the calls until it is" in outcome.err
+
+
+def wait_for(cluster: Cluster, tag: str) -> None:
+    applied = cluster.apply(document(tag=tag))
+    cluster.wait_ready("hello", timeout_s=1, generation=applied.generation)
 
 
 def test_a_function_is_called_at_the_ingress_by_its_host(
