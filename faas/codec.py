@@ -10,6 +10,8 @@ import codecs
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, MappingView
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -118,6 +120,7 @@ def mismatch(error: msgspec.ValidationError) -> SchemaMismatch:
     """Return the error of ours that says what `error` says, with the path of the field."""
     text, _, path = str(error).partition(" - at `")
     text, _, inner = text.partition(_INNER)
+    path = path.rpartition("` in `")[2]  # of a key it is that of the object
     path = (path.rstrip("`").replace("[...]", "[]") or "$") + inner
     for marker in ("missing required field `", "contains unknown field `"):
         if marker in text:
@@ -153,9 +156,14 @@ def encode_hook(value: Any) -> Any:
         return value.model_dump(mode="json")
     if value is None or isinstance(value, bool):
         return _KEYS[value]
+    if type(value).__name__ in _MISSING and type(value).__module__.startswith("pandas."):
+        return None
     for kind, as_plain in _LIKE:
         if isinstance(value, kind):
             return as_plain(value)
+    for name in _AS_PLAIN:
+        if callable(getattr(value, name, None)) and not isinstance(value, type):
+            return getattr(value, name)()
     raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} has no JSON form{_advice(value)}")
 
 
@@ -164,7 +172,11 @@ def _advice(value: Any) -> str:
         return "; what a plain def gives is streamed where it is annotated to be an Iterator or an AsyncIterator"
     if hasattr(value, "__await__"):
         return "; what has to be awaited belongs in an async def"
-    return ""
+    if hasattr(value, "columns"):
+        return "; of a table give its rows, such as frame.to_dict('records')"
+    if hasattr(value, "getbands"):
+        return "; of an image give the bytes of a file: save it into an io.BytesIO"
+    return "; give its values, such as matrix.toarray()" if hasattr(value, "toarray") else ""
 
 
 def _scrubbed(value: Any) -> Any:
@@ -189,8 +201,19 @@ _LIKE: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
     (Mapping, dict),
     ((deque, range, MappingView), list),
     (os.PathLike, os.fspath),
+    (datetime, lambda one: datetime.combine(date(one.year, one.month, one.day), one.timetz())),
+    (date, lambda one: date(one.year, one.month, one.day)),
+    (time, lambda one: time(one.hour, one.minute, one.second, one.microsecond, one.tzinfo)),
+    (timedelta, lambda one: timedelta(one.days, one.seconds, one.microseconds)),
+    (Decimal, Decimal),
 )
 """What is written as something else is, of which it is a kind; a class of the user's made of one of these, too."""
+
+_AS_PLAIN: Final = ("tolist", "numpy")
+"""What other libraries call it: columns and indices of tables, arrays of accelerators, Python's own arrays; tensors."""
+
+_MISSING: Final = ("NaTType", "NAType")
+"""Kinds of nothing that pandas has beside NaN; the first is a moment as well, which has no year."""
 
 _ENCODER = msgspec.json.Encoder(enc_hook=encode_hook)
 _ANY = decoder(Any)

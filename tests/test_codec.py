@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import types
+from array import array
 from collections import Counter, OrderedDict, UserDict, defaultdict, deque
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -44,6 +47,46 @@ class Level(IntEnum):
     LOW = 1
 
 
+class Moment(datetime): ...
+
+
+class Day(date): ...
+
+
+class Hour(time): ...
+
+
+class Span(timedelta): ...
+
+
+class Amount(Decimal): ...
+
+
+class Column:
+    """As columns of tables are, and arrays of other libraries."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+
+    def tolist(self) -> list[Any]:
+        return self._values
+
+
+class Tensor:
+    def numpy(self) -> Any:
+        return np.array([1.5, np.nan])
+
+
+class Missing(datetime):
+    """As the moment that pandas has for none."""
+
+    def timetz(self) -> time:
+        raise ValueError("it does not have one")
+
+
+Missing.__name__, Missing.__module__ = "NaTType", "pandas.api.typing"
+
+
 @dataclass
 class Held:
     a: Any
@@ -74,6 +117,11 @@ class Kept(msgspec.Struct):
         (np.array([1.5, 2.5], dtype="longdouble"), [1.5, 2.5]),
         (np.float16(1.5), 1.5),
         (np.ma.masked_array([1, 2], mask=[0, 1]), [1, None]),
+        (Moment(2020, 1, 2, 3, 4, 5, 6, tzinfo=UTC), "2020-01-02T03:04:05.000006Z"),
+        ({Moment(2020, 1, 2): Day(2020, 1, 2)}, {"2020-01-02T00:00:00": "2020-01-02"}),
+        ([Hour(3, 4), Span(seconds=3), Amount("1.10")], ["03:04:00", "PT3S", "1.10"]),
+        ([Column([Moment(2020, 1, 2), Missing(2020, 1, 2)]), Tensor()], [["2020-01-02T00:00:00", None], [1.5, None]]),
+        (array("d", [1.5, 2.5]), [1.5, 2.5]),
     ],
 )
 def test_kinds_of_what_json_has_are_written_as_that(value, said):
@@ -115,6 +163,10 @@ def test_ht_02_a_lone_surrogate_is_replaced_whatever_stands_beside_it(value):
         ({(1, 2): 3}, "tuple"),
         (["\ud800", object()], "object"),
         (["\ud800", {(1, 2): 3}], "cannot be written"),
+        (types.SimpleNamespace(columns=["a"]), r"to_dict\('records'\)"),
+        (types.SimpleNamespace(getbands=len), "BytesIO"),
+        (types.SimpleNamespace(toarray=len), "toarray"),
+        (Column, "type"),
     ],
 )
 def test_what_has_no_json_form_says_so(value, words):
@@ -130,3 +182,14 @@ def test_a_byte_order_mark_before_a_body_is_no_part_of_it():
     for body in (b"\xef\xbb\xbf", b"\xef\xbb\xbf" * 2 + b"5", b"\xef\xbb\xbf" * 100_000, b"\xfe\xff5"):
         with pytest.raises(MalformedBody):
             codec.decode(body, whole)
+
+
+def test_a_key_that_does_not_fit_is_told_with_the_path_of_its_object():
+    for kind, body, path in (
+        (dict[int, float], b'{"a":1}', "$"),
+        (list[dict[int, float]], b'[{"1":1},{"a":1}]', "$[1]"),
+        (dict[str, dict[int, str]], b'{"x":{"1":2}}', "$[][]"),
+    ):
+        with pytest.raises(SchemaMismatch) as raised:
+            codec.decode(body, codec.decoder(kind))
+        assert raised.value.field == path
