@@ -74,7 +74,7 @@ def item_type(hint: Any) -> tuple[Any, str | None]:
 
     What is an array or None is one that an item may leave out.
     """
-    within = _optional(hint)
+    within = optional(hint)
     if within is not None:
         item, library = item_type(within)
         return (None, None) if library is None else (item | None, library)
@@ -92,7 +92,7 @@ def item_type(hint: Any) -> tuple[Any, str | None]:
 
 def rows_type(hint: Any) -> tuple[Any, str | None]:
     """Return what `item_type` does, of an item that is a piece of such a batch: several rows of it."""
-    within = _optional(hint)
+    within = optional(hint)
     if within is not None:
         rows, library = rows_type(within)
         return (None, None) if library is None else (rows | None, library)
@@ -104,7 +104,7 @@ def rows_type(hint: Any) -> tuple[Any, str | None]:
     return list[item], None  # type: ignore[valid-type]
 
 
-def _optional(hint: Any) -> Any:
+def optional(hint: Any) -> Any:
     """Return what a hint is, if not None; None for any other hint."""
     if get_origin(hint) not in (Union, types.UnionType):
         return None

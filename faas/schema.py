@@ -223,8 +223,9 @@ def _read(fn: Callable[..., Any], reading: Reading, scope: Mapping[str, Any]) ->
                 fn, parameter.name, hint, is_mask=parameter.name == reading.pad_mask
             )
             continue
-        if hint is Context or (get_origin(hint) is list and get_args(hint) == (Context,)):
-            if batched != (hint is not Context):
+        of_context = hints.optional(hint) or hint  # with None for who calls the function without a server
+        if of_context is Context or (get_origin(of_context) is list and get_args(of_context) == (Context,)):
+            if batched != (of_context is not Context):
                 wanted = "list[Context]" if batched else "Context"
                 raise SettingError(
                     f"{hints.title(fn)}: annotate {parameter.name} as {wanted}, one for each item of a call"

@@ -391,6 +391,17 @@ class TestRefusedAtImport:
             def f(x: list[int], context: Context) -> list[int]: ...
 
 
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_context_that_may_be_left_out_is_no_part_of_the_body(batched):
+    def alone(n: int, context: Context | None = None) -> int: ...
+    def together(n: list[int], context: list[Context] | None = None) -> list[int]: ...
+
+    made = Signature.of(together if batched else alone, batched=batched)
+    assert made.context == "context"
+    assert [p.name for p in made.parameters] == ["n"]
+    assert made.decode(b"5") == {"n": 5}
+
+
 def test_raw_bytes():
     def f(image: bytes) -> int: ...
 
