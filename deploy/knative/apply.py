@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from deploy.errors import Conflict, Missing, NotOurs
 from deploy.knative.progress import has_failed
-from deploy.knative.resources import MANAGED_BY, OURS, SERVICES, SERVING, Document, label
+from deploy.knative.resources import COMPONENT, MANAGED_BY, OURS, SERVICES, SERVING, Document, label
 from deploy.knative.rest import Rest
 from deploy.knative.retrying import MAX_TRIES, Wait, retried
 from deploy.knative.waiting import wait_gone
@@ -65,6 +65,7 @@ def apply(
     def attempt() -> Applied:
         live = await_standing(rest, namespace, name, deadline)
         check_ours(live, name, namespace, take_over=take_over)
+        _check_kind(live, document)
         return _try(rest, document, live, dry_run=dry_run)
 
     try:
@@ -111,6 +112,20 @@ def check_ours(
         f"{kind} {name} in {namespace} was made by {made_by}; choose another name or namespace, or, to have faas take "
         f"it over, run: kubectl label {kind} {name} -n {namespace} --overwrite {MANAGED_BY}=faas"
     )
+
+
+def _check_kind(live: Document | None, document: Document) -> None:
+    """Raise `NotOurs` where a function would take the place of a pool, or a pool that of a function."""
+    if live is None:
+        return
+    name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
+    there, wanted = (label(one, COMPONENT) or "function" for one in (live, document))
+    if there != wanted:
+        command = "delete" if there == "function" else f"{there} delete"
+        raise NotOurs(
+            f"{name} in {namespace} is a {there}, whose place a {wanted} of that name would take; choose another name, "
+            f"or delete the {there} first: faas {command} {name}"
+        )
 
 
 def _try(rest: Rest, document: Document, live: Document | None, *, dry_run: bool) -> Applied:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from deploy.knative.services import Detail
-from faas.cli import listing, where
+from faas.cli import listing, progress, where
 from faas.cli.cluster import services, trial
 from faas.cli.failure import CALL_WAS_WRONG, Failure
 from faas.cli.where import Where
@@ -86,10 +86,15 @@ def delete(name: str, found: Where, *, yes: bool, as_json: bool) -> None:
     with found.connected() as cluster:
         label = where.service(name, cluster)
         detail = cluster.describe(label)
+        if component := detail.service.component:
+            raise Failure(f"{name} is a {component}", f"faas {component} delete {name}", CALL_WAS_WRONG)
         if not yes:
-            what = f"delete {label} in {cluster.namespace} with {len(detail.revisions)} revisions?"
+            number = len(detail.revisions)
+            what = f"delete {label} in {cluster.namespace} with {number} revision{'s' if number != 1 else ''}?"
             click.confirm(what, abort=True, err=True)
-        cluster.delete(label)
+        with progress.steps() as step:
+            step(f"deleting {label}; its instances finish what they have")
+            cluster.delete(label)
         deleted = {"deleted": label, "namespace": cluster.namespace}
     if as_json:
         listing.write_json(deleted)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from deploy import advice, manifest, names
+from deploy.errors import Missing
 from deploy.knative import Cluster
 from faas import settings, spec
 from faas.cli import listing, pairs, progress, registries
@@ -48,7 +49,6 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
         connection = registries.connection(given["insecure"], given["ca_file"])
         image, unknown = published.at_present(pool.image, connection)
         wanted = pools.service_spec(replace(pool, image=image))
-        _refuse_other(cluster, wanted.label)
         document = manifest.service(wanted)
         with progress.steps() as step:
             step(f"asking the cluster whether it takes {wanted.label}")
@@ -88,11 +88,12 @@ def delete(name: str, found: Where, *, yes: bool, as_json: bool) -> None:
     """Delete a pool and its token, and wait until it is gone."""
     with found.connected() as cluster:
         label = names.dns_label(name, cluster.namespace)
-        detail = cluster.describe(label)
-        _check_pool(name, detail.service.component)
+        _check_pool(name, cluster)
         if not yes:
             click.confirm(f"delete the pool {label} in {cluster.namespace}?", abort=True, err=True)
-        cluster.delete(label)
+        with progress.steps() as step:
+            step(f"deleting {label}; its pods finish what they have")
+            cluster.delete(label)
         if cluster.secret_value(token_secret(label), settings.TOKEN) is not None:
             cluster.delete_secret(token_secret(label))
         deleted = {"deleted": label, "namespace": cluster.namespace}
@@ -162,16 +163,15 @@ def _pool(name: str, namespace: str, given: Mapping[str, Any]) -> Pool:
     )
 
 
-def _refuse_other(cluster: Cluster, label: str) -> None:
-    """See that a service of that name, if there is one, is a pool: a function would be replaced by it."""
-    for one in cluster.services():
-        if one.label == label:
-            _check_pool(one.name, one.component)
-
-
-def _check_pool(name: str, component: str) -> None:
-    if component != COMPONENT:
-        raise Failure(f"{name} is a function, not a pool", "faas pool list names those there are", CALL_WAS_WRONG)
+def _check_pool(name: str, cluster: Cluster) -> None:
+    """See that there is a pool of that name. Raises Failure."""
+    then = "faas pool list names those there are"
+    try:
+        found = cluster.describe(names.dns_label(name, cluster.namespace))
+    except Missing:
+        raise Failure(f"there is no pool {name} in {cluster.namespace}", then, CALL_WAS_WRONG) from None
+    if found.service.component != COMPONENT:
+        raise Failure(f"{name} is a function, not a pool", then, CALL_WAS_WRONG)
 
 
 def _make_token(cluster: Cluster, secret: str) -> None:
@@ -190,7 +190,7 @@ def _reached(name: str, found: Where) -> Iterator[Control]:
         return
     with found.connected() as cluster:
         label = names.dns_label(name, cluster.namespace)
-        _check_pool(name, cluster.describe(label).service.component)
+        _check_pool(name, cluster)
         token = environment.token or (cluster.secret_value(token_secret(label), settings.TOKEN) or b"").decode()
     if not token:
         raise Failure(f"the pool {name} has no token", f"faas pool create {name} makes one, or set FAAS_TOKEN")

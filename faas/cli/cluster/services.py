@@ -88,7 +88,7 @@ def _facts(detail: Detail) -> dict[str, str | None]:
         "traffic": shares(detail),
         "tags": ", ".join(tags),
         "instances": None if newest is None else f"{newest.min_instances} to {most}",
-        "calls at once": None if newest is None else f"{newest.concurrency} in an instance",
+        "calls at once": None if newest is None else f"{newest.concurrency or 'any number'} in an instance",
     }
 
 

@@ -195,7 +195,7 @@ def test_deletion_asks_and_waits(api: ApiServer, faas: Faas, cluster: Cluster) -
     deployed(cluster, "1")
     asked = faas("delete", "hello", stdin=b"n\n")
     assert (asked.code, len(cluster.services())) == (1, 1)
-    assert "delete hello in default with 1 revisions?" in asked.err
+    assert "delete hello in default with 1 revision?" in asked.err
     assert faas("delete", "hello", "--yes").out == "hello is deleted\n"
     assert cluster.services() == []
 

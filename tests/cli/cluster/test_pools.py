@@ -14,6 +14,7 @@ import pytest
 import yaml
 from starlette.responses import JSONResponse, Response
 
+from deploy.errors import NotOurs
 from deploy.knative import Cluster
 from faas.bundle.manifest import MANIFEST, decode
 from snapshot.pins import Pins
@@ -23,7 +24,7 @@ from tests import s3_server
 from tests.cli.conftest import Faas
 from tests.deploy.knative.answers import Answer
 from tests.deploy.knative.api_server import ApiServer, always
-from tests.deploy.knative.given import deployed
+from tests.deploy.knative.given import deployed, document
 from tests.deploy.webhook import refusals
 from tests.served import Seen, serving
 
@@ -80,6 +81,10 @@ def test_a_pool_is_made_changed_listed_and_deleted(api: ApiServer, faas: Faas, c
     deployed(cluster, "1")
     assert [row["name"] for row in read(faas, "pool", "list")] == ["gpu-a"]
     assert [row["name"] for row in read(faas, "list")] == ["hello"]
+    with pytest.raises(NotOurs, match="gpu-a in default is a pool, whose place a function of that name would take"):
+        cluster.apply(document("gpu-a"))
+    refused = faas("delete", "gpu-a", "-y")
+    assert (refused.code, refused.err) == (2, "error: gpu-a is a pool\nnext:  faas pool delete gpu-a\n")
     assert faas("pool", "delete", "gpu-a", stdin=b"n\n").code == 1
     assert faas("pool", "delete", "gpu-a", "-y").out == "gpu-a is deleted; its functions are still in the store\n"
     assert faas("pool", "list").out == "no pools in default\n"
@@ -89,7 +94,9 @@ def test_a_pool_is_made_changed_listed_and_deleted(api: ApiServer, faas: Faas, c
 @pytest.mark.parametrize(
     ("words", "says", "then"),
     [
-        (["pool", "create", "hello"], "hello is a function, not a pool", "faas pool list"),
+        (["pool", "create", "hello"], "hello in default is a function, whose place a pool", "choose another name"),
+        (["pool", "delete", "gpu-b", "-y"], "there is no pool gpu-b in default", "faas pool list"),
+        (["deploy", "--pool", "gpu-b", "app.py"], "there is no pool gpu-b in default", "faas pool list"),
         (["pool", "delete", "hello", "-y"], "hello is a function, not a pool", "faas pool list"),
         (["deploy", "--pool", "hello", "app.py"], "hello is a function, not a pool", "faas pool list"),
         (["deploy", "--pool", "a", "--canary", "5", "app.py"], "--pool and --canary, which is not for pools", "leave"),
