@@ -16,6 +16,7 @@ from loadgen.workload import Workload
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM)
 _HELD_BYTES = 1 << 20  # of an answer that is read at once
+_HEAD_LINE_BYTES = 1 << 20  # of an answer's longest header, which is no reason to call the server broken
 _LARGEST_BATCH = 1_000_000  # a header that says more is not believed
 
 
@@ -35,6 +36,8 @@ class Client:
             timeout=aiohttp.ClientTimeout(total=timeout_s, ceil_threshold=math.inf),
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
             auto_decompress=False,
+            max_line_size=_HEAD_LINE_BYTES,
+            max_field_size=_HEAD_LINE_BYTES,
         )
 
     async def __aenter__(self) -> "Client":

@@ -43,6 +43,13 @@ def test_the_status_decides_the_outcome(status: int, outcome: Outcome) -> None:
     assert (sample.outcome, sample.status, sample.error) == (outcome, status, None)
 
 
+def test_a_long_header_of_an_answer_is_no_failure() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(headers={"Content-Security-Policy": "a" * 20_000})
+
+    assert asyncio.run(send_to(answer)).outcome == Outcome.OK
+
+
 def test_a_refused_connection_is_a_connect_error() -> None:
     with socket.socket() as bound_but_not_listening:
         bound_but_not_listening.bind(("127.0.0.1", 0))
