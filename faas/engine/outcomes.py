@@ -78,6 +78,11 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
     """
     if type(returned) is list and len(returned) == num_items:  # nearly always
         return returned
+    if isinstance(returned, tuple) and _has_fields(returned):
+        raise HandlerError(
+            f"{title} gave {_kind(returned)}, whose {len(returned)} fields are no items, for "
+            f"{_count(num_items, 'item')}; give one value for each item: list(zip(*fields))"
+        )
     num = _length(returned)
     table = hasattr(returned, "columns")  # iterating over a data frame gives its columns, not its rows
     if isinstance(returned, _NO_SEQUENCES) or num is None or table or getattr(returned, "shape", None) == ():
@@ -149,6 +154,11 @@ def _length(returned: Any) -> int | None:
         return len(returned)
     except Exception:
         return None
+
+
+def _has_fields(values: tuple[Any, ...]) -> bool:
+    """Tell whether a tuple is a record: a named one, or what torch.topk, sort and max give."""
+    return hasattr(values, "_fields") or hasattr(values, "n_sequence_fields")
 
 
 def _are_columns(values: Sequence[Any]) -> bool:

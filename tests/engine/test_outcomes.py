@@ -3,7 +3,7 @@ from __future__ import annotations
 import array
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -253,6 +253,22 @@ def test_a_step_puts_values_and_ends_the_streams_that_ended() -> None:
     assert [call.ended_at for call in calls] == [0.0, 2.0, 2.0, 0.0]
     advance(Attempt([calls[0]], ["b"], 1.0, 3.0))
     assert (calls[0].backlog, calls[0].batch_size) == (2, 4)
+
+
+class Named(NamedTuple):
+    labels: list[str]
+    scores: list[float]
+
+
+@pytest.mark.parametrize("num", [1, 2, 3])
+@pytest.mark.parametrize(
+    "record",
+    [Named(["a", "b"], [0.5, 0.25]), torch.topk(torch.eye(2), 2), torch.eye(2).max(1)],
+    ids=["named", "topk", "max"],
+)
+def test_the_fields_of_a_record_are_not_taken_for_the_values_of_items(record: Any, num: int) -> None:
+    with pytest.raises(HandlerError, match=r"f gave a \w+, whose 2 fields are no items, for \d items?; .*zip"):
+        slots(record, num, "f")
 
 
 @pytest.mark.parametrize(
