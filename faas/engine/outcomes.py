@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,8 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
         HandlerError: it is of another kind or length; says both.
     """
     if type(returned) is list and len(returned) == num_items:  # nearly always
+        if num_items > 1 and hasattr(returned[0], "dtype") and _are_columns(returned, _array_type):
+            raise _columns(returned, num_items, title)
         return returned
     if isinstance(returned, tuple) and _has_fields(returned):
         raise HandlerError(
@@ -95,11 +97,8 @@ def slots(returned: Any, num_items: int, title: str) -> list[Any]:
             f"{title} gave {_count(num, 'value')} for {_count(num_items, 'item')}; "
             "give exactly one for each item, in the same order"
         )
-    if type(returned) is tuple and _are_columns(returned):
-        raise HandlerError(
-            f"{title} gave a tuple of {len(returned)} columns of unlike values for {_count(num_items, 'item')}; "
-            "give one value for each item: list(zip(*columns))"
-        )
+    if type(returned) is tuple and _are_columns(returned, _column_type):
+        raise _columns(returned, num_items, title)
     try:
         return list(returned)
     except Exception as error:
@@ -161,14 +160,21 @@ def _has_fields(values: tuple[Any, ...]) -> bool:
     return hasattr(values, "_fields") or hasattr(values, "n_sequence_fields")
 
 
-def _are_columns(values: Sequence[Any]) -> bool:
+def _columns(values: Sequence[Any], num_items: int, title: str) -> HandlerError:
+    return HandlerError(
+        f"{title} gave {_kind(values)} of {len(values)} columns of unlike values for {_count(num_items, 'item')}; "
+        "give one value for each item: list(zip(*columns))"
+    )
+
+
+def _are_columns(values: Sequence[Any], type_of: Callable[[Any], str]) -> bool:
     """Tell whether as many columns were returned as there happen to be items, and not the items' values.
 
     That is clear where each is as long as there are items, and they are of unlike types.
     """
     if len(values) < 2 or any(not _is_long(value, len(values)) for value in values):
         return False
-    types = {_column_type(value) for value in values}
+    types = {type_of(value) for value in values}
     return len(types) > 1 and "NoneType" not in types
 
 
@@ -184,6 +190,11 @@ def _column_type(value: Any) -> str:
     if type(value) is list:
         return "number" if isinstance(value[0], int | float) else type(value[0]).__name__
     return f"{value.dtype} of {tuple(value.shape)}"
+
+
+def _array_type(value: Any) -> str:
+    """Return what the elements of an array are; a list of arrays may well hold items of unlike lengths."""
+    return f"{value.dtype} of {len(value.shape)} axes" if hasattr(value, "dtype") else _column_type(value)
 
 
 def _count(number: int, noun: str) -> str:

@@ -278,10 +278,12 @@ def test_the_fields_of_a_record_are_not_taken_for_the_values_of_items(record: An
         (torch.ones(2, 3), torch.ones(2)),
         (["a", "b"], [0.5, 0.6]),
         (["a", "b"], np.ones(2)),
+        [np.ones((2, 3), "float32"), np.arange(2)],  # as onnxruntime gives a model's outputs
+        [np.ones((2, 3)), np.ones(2)],
     ],
 )
 def test_as_many_columns_as_there_are_items_are_not_taken_for_their_values(columns: Any) -> None:
-    with pytest.raises(HandlerError, match=r"f gave a tuple of 2 columns of unlike values for 2 items; .*zip"):
+    with pytest.raises(HandlerError, match=r"f gave a (tuple|list) of 2 columns of unlike values for 2 items; .*zip"):
         slots(columns, 2, "f")
 
 
@@ -297,9 +299,12 @@ def test_as_many_columns_as_there_are_items_are_not_taken_for_their_values(colum
         (1, [2, 3]),
         ([], []),
         (np.float32(1), np.ones(2)),
+        [np.ones((2, 7)), np.ones((2, 9))],
+        [np.ones(2), BadInput("x")],
+        [np.ones(2), None],
     ],
 )
-def test_a_tuple_of_values_is_as_good_as_a_list(returned: Any) -> None:
+def test_values_are_taken_one_for_each_item(returned: Any) -> None:
     assert all(one is other for one, other in zip(slots(returned, 2, "f"), returned, strict=True))
 
 
