@@ -327,3 +327,9 @@ def _check_streams(title: str, batching: Batching) -> None:
     for setting in ("rows", "preserve_order"):
         if getattr(batching, setting):
             raise SettingError(f"{title} is a generator, and Batching({setting}=True) is for answers in one piece")
+
+
+def class_of(named: object) -> type | None:
+    """Return the class that a name stands for, itself or decorated; None where it stands for something else."""
+    kind = named.user if type(named) is Function else named  # an object of the user's may lie about its class
+    return kind if issubclass(type(kind), type) else None  # type: ignore[return-value]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from importlib.machinery import SourceFileLoader
-from types import FrameType, MemberDescriptorType, ModuleType
-from typing import Any
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from faas import modules
-from faas.function import Endpoint, Function
+from faas.function import Endpoint, Function, class_of
+
+if TYPE_CHECKING:
+    from faas.known import Known
 
 State = dict[str, Any]
-Content = list[tuple[int, int]] | None
 
 
 class Itself:
@@ -46,21 +46,25 @@ class Handler:
     def setup_to_keep(self) -> State:
         """Do `setup()`, and return the state that it made.
 
-        That is the attributes of the object, the globals of the user's modules that `setup()` bound, or whose content
-        it changed, the environment variables that it set, if any, and the object, where something refers to it.
+        That is the attributes of the object, the globals of the user's modules and the attributes of their classes that
+        `setup()` bound, or whose content it changed, the environment variables that it set, if any, and the object,
+        where something refers to it.
 
         Raises:
             Unkept: it is set up, but there is more to it than such a state; says what.
         """
-        from faas import library_threads, process_settings  # nothing to an instance
+        from faas import library_threads, patches, process_settings  # these are nothing to an instance
+        from faas.known import Known
 
-        known, threads, settings = _Known(), set(threading.enumerate()), process_settings.now()
-        environ = os.environ | self.function.spec.env
+        known, threads, settings = Known(), set(threading.enumerate()), process_settings.now()
+        environ, patched = os.environ | self.function.spec.env, patches.now()
         with known.with_imports():
             self.setup()
         library_threads.end()
         if others := process_settings.changed_since(settings):
             raise Unkept(f"setup() set {', '.join(others)} for the whole process: set it in after_thaw()")
+        if put := patches.made_since(patched):
+            raise Unkept(f"setup() put something else in the place of {', '.join(put)}: do it in after_thaw()")
         started = [thread.name for thread in set(threading.enumerate()) - threads if _is_users(thread)]
         if started:
             raise Unkept(f"setup() started threads, which no snapshot holds: {', '.join(sorted(started))}")
@@ -74,15 +78,18 @@ class Handler:
             itself.__class__, self._object = type(self._object), itself
         if self._object is not None:
             self._object.__dict__.update(state["attributes"])
-        for module, values in state["globals"].items():
-            vars(importlib.import_module(module)).update(values)
+        _bind(state["globals"])
 
     def reachable(self) -> State:
         """Return the attributes of the object and the globals of the user's modules, as they are now."""
         return {
             "attributes": dict(getattr(self._object, "__dict__", {})),
             "globals": {
-                module.__name__: {name: one for name, one in _globals_of(module) if not isinstance(one, ModuleType)}
+                module.__name__: {
+                    name: one
+                    for name, one in vars(module).items()
+                    if not name.startswith("__") and not isinstance(one, ModuleType)
+                }
                 for module in modules.of_user()
             },
         }
@@ -126,27 +133,28 @@ class Handler:
             raise Unkept(f"what setup() made refers to the handler itself, which is a {bases}") from None
         return {"self": self._object}
 
-    def _capture(self, known: _Known) -> State:
-        rebound: dict[str, dict[str, Any]] = {}
-        for module in modules.of_user():
-            for name, value in _globals_of(module):
-                if known.changed(module, name, value) and not isinstance(value, ModuleType):
-                    rebound.setdefault(module.__name__, {})[name] = value
+    def _capture(self, known: Known) -> State:
+        from faas.contents import slots_of
+
+        if changed := known.changed_functions():
+            raise Unkept(f"setup() changed {', '.join(changed)}, which no snapshot has: keep it in self, or a global")
+        rebound = known.changed()
         if self._object is None:
             return {"attributes": {}, "globals": rebound}
-        if not hasattr(self._object, "__dict__") or _slots_of(self._object):
+        if not hasattr(self._object, "__dict__") or slots_of(self._object):
             raise Unkept(f"{type(self._object).__name__} keeps its state in __slots__, which no snapshot holds")
         return {"attributes": dict(self._object.__dict__), "globals": rebound}
 
 
-def _slots_of(one: object) -> list[str]:
-    """Return the slots of an object, of whichever of its classes, that hold something."""
-    return [
-        name
-        for kind in type(one).__mro__
-        for name, member in vars(kind).items()
-        if isinstance(member, MemberDescriptorType) and hasattr(one, name)
-    ]
+def _bind(names: dict[str, dict[str, Any]]) -> None:
+    """Bind names anew, each in its namespace: a module, `app`, or a class in one, `app:Model.Inner`."""
+    for namespace, values in names.items():
+        module, _, path = namespace.partition(":")
+        place: Any = importlib.import_module(module)
+        for step in path.split(".") if path else ():
+            place = class_of(vars(place)[step])
+        for name, value in values.items():
+            setattr(place, name, value)
 
 
 def _is_users(thread: threading.Thread) -> bool:
@@ -154,54 +162,3 @@ def _is_users(thread: threading.Thread) -> bool:
     runs = getattr(thread, "_target", None) or type(thread).run
     module = sys.modules.get(getattr(inspect.unwrap(runs), "__module__", None) or "")
     return thread.is_alive() and module is not None and modules.is_users(module)
-
-
-def _content(value: object) -> Content:
-    """Return what tells whether a container was changed: its elements, by identity; None for what is none."""
-    if type(value) is dict:
-        return [(id(key), id(held)) for key, held in value.items()]
-    if type(value) in (list, set):
-        return [(id(held), 0) for held in value]  # type: ignore[attr-defined]
-    return None
-
-
-_MISSING = object()
-
-
-class _Known:
-    """The globals of the user's modules as they are without `setup()`: those of now, and of what it imports."""
-
-    def __init__(self) -> None:
-        self._values: dict[tuple[str, str], Any] = {}
-        self._contents: dict[tuple[str, str], Content] = {}
-        for module in modules.of_user():
-            self._add(module)
-
-    def changed(self, module: ModuleType, name: str, value: Any) -> bool:
-        """Tell whether a global is another than is known, or holds other things."""
-        key = module.__name__, name
-        return self._values.get(key, _MISSING) is not value or self._contents[key] != _content(value)
-
-    @contextlib.contextmanager
-    def with_imports(self) -> Iterator[None]:
-        """While it lasts, know the modules that are imported too, as they are when they have just been."""
-
-        def exec_module(loader: SourceFileLoader, module: ModuleType) -> None:
-            super(SourceFileLoader, loader).exec_module(module)
-            if modules.is_users(module):
-                self._add(module)
-
-        SourceFileLoader.exec_module = exec_module  # type: ignore[assignment,method-assign]
-        try:
-            yield
-        finally:
-            del SourceFileLoader.exec_module
-
-    def _add(self, module: ModuleType) -> None:
-        for name, value in _globals_of(module):
-            self._values[module.__name__, name] = value
-            self._contents[module.__name__, name] = _content(value)
-
-
-def _globals_of(module: ModuleType) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in list(vars(module).items()) if not name.startswith("__")]

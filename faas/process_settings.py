@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from faas import modules
+
 _ANY: Final = object()
 
 
@@ -20,6 +22,11 @@ class _Setting:
     initial: object = _ANY
 
 
+def _is_users(place: str) -> bool:
+    """Tell whether a place to look for modules is none that installations have."""
+    return not place.startswith("/") or modules.is_users_file(f"{place}/")
+
+
 _SETTINGS: Final = (
     _Setting("torch's default dtype", "torch", lambda torch: str(torch.get_default_dtype()), "torch.float32"),
     _Setting("torch's default device", "torch", lambda torch: str(torch.get_default_device()), "cpu"),
@@ -30,6 +37,11 @@ _SETTINGS: Final = (
     _Setting("decimal's rounding", "decimal", lambda decimal: decimal.getcontext().rounding, "ROUND_HALF_EVEN"),
     _Setting("the locale", "locale", lambda locale: locale.setlocale(locale.LC_ALL)),
     _Setting("the working directory", "os", lambda os: os.getcwd()),
+    _Setting("places that modules are found in", "sys", lambda sys: [one for one in sys.path if _is_users(one)]),
+    _Setting("Python's limit of recursion", "sys", lambda sys: sys.getrecursionlimit()),
+    _Setting("how many digits Python's integers are written with", "sys", lambda sys: sys.get_int_max_str_digits()),
+    _Setting("how long sockets wait", "socket", lambda socket: socket.getdefaulttimeout(), None),
+    _Setting("csv's limit of fields", "csv", lambda csv: csv.field_size_limit(), 131072),
 )
 
 

@@ -1,6 +1,8 @@
+import csv
 import decimal
 import io
 import os
+import socket
 import sys
 import threading
 import types
@@ -186,8 +188,34 @@ def test_threads_that_a_library_starts_again_when_it_needs_them_are_ended():
             "prec",
         ),
         (lambda: [os.getcwd(), os.chdir("/")][0], os.chdir, "the working directory"),
+        (lambda: sys.path.append("lib"), lambda was: sys.path.remove("lib"), "places that modules are found in"),
+        (
+            lambda: [sys.getrecursionlimit(), sys.setrecursionlimit(5000)][0],
+            sys.setrecursionlimit,
+            "limit of recursion",
+        ),
+        (
+            lambda: [sys.get_int_max_str_digits(), sys.set_int_max_str_digits(0)][0],
+            sys.set_int_max_str_digits,
+            "how many digits",
+        ),
+        (lambda: socket.setdefaulttimeout(7), socket.setdefaulttimeout, "how long sockets wait"),
+        (lambda: csv.field_size_limit(10**9), csv.field_size_limit, "csv's limit of fields"),
     ],
-    ids=["dtype", "device", "matmul", "deterministic", "numpy", "decimal", "cwd"],
+    ids=[
+        "dtype",
+        "device",
+        "matmul",
+        "deterministic",
+        "numpy",
+        "decimal",
+        "cwd",
+        "path",
+        "recursion",
+        "digits",
+        "sockets",
+        "csv",
+    ],
 )
 def test_what_setup_sets_for_the_whole_process_is_more_than_state(change, back, named):
     was = []
