@@ -53,11 +53,12 @@ class Quota:
 
 @dataclass(frozen=True)
 class Reach:
-    """Whether something outside the cluster answered: `text` says what, or why not."""
+    """Whether something outside the cluster answered: `text` says what, or why not, `remedy` what to do then."""
 
     where: str
     ok: bool
     text: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,7 @@ class Facts:
     ingress_class: str | None = None
     features: Mapping[str, str] | None = None
     defaults: Mapping[str, str] | None = None
+    forbidden: str | None = None  # what of a deployment's own requests the cluster says that we may not make
     refusal: str | None = None
     was_tried: bool = False  # a server-side dry run was made; without a refusal it was taken
     nodes: tuple[Node, ...] | None = None
@@ -91,8 +93,7 @@ def examine(facts: Facts, spec: ServiceSpec | None = None, *, batch_size: int | 
         found = [Finding("error", "cluster", facts.problem, remedy), *(_reach(reach) for reach in facts.reaches)]
         return found if spec is None else [*found, *coherence(spec.scaling, batch_size)]
     found = [Finding("ok", "cluster", f"{facts.host} answers, Kubernetes {facts.version or 'of unknown version'}")]
-    found += _knative(facts)
-    found += _clock(facts)
+    found += [*_knative(facts), *_rights(facts), *_clock(facts)]
     found += [_reach(reach) for reach in facts.reaches]
     if spec is not None:
         found += _features(facts, spec)
@@ -143,6 +144,11 @@ def _knative(facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "ingress", f"the ingress is {facts.ingress_class}")
 
 
+def _rights(facts: Facts) -> Iterator[Finding]:
+    if facts.forbidden is not None:
+        yield Finding("error", "rights", facts.forbidden, "have an operator bind the Role that docs/knative.md lists")
+
+
 def _clock(facts: Facts) -> Iterator[Finding]:
     if facts.skew_s is None:
         return
@@ -156,7 +162,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
 def _reach(reach: Reach) -> Finding:
     if reach.ok:
         return Finding("ok", "reach", f"{reach.where} answers: {reach.text}")
-    remedy = "check the address, the credentials and the proxy; nodes need to reach it too"
+    remedy = reach.remedy or "check the address, the credentials and the proxy; nodes need to reach it too"
     return Finding("error", "reach", f"{reach.where} cannot be reached: {reach.text}", remedy)
 
 

@@ -142,7 +142,7 @@ class Transport:
                     f"{self.registry}/{_repository_of(call)}", f"{call.what}: {error}", "ask who runs it"
                 ) from None
             except httpx.HTTPError as error:
-                if last:
+                if last or _stays(error):
                     raise self.unreachable(call, error) from None
                 self.wait(attempt)
                 continue
@@ -263,6 +263,11 @@ def retry_after_s(header: str | None, now_s: float) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - now_s)
     except (ValueError, OverflowError):
         return None
+
+
+def _stays(error: httpx.HTTPError) -> bool:
+    """Whether another attempt would fail the same way: a certificate, or an answer that is no TLS."""
+    return any(sign in str(error).upper() for sign in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER"))
 
 
 def _said(body: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from deploy.doctor import Facts, Node, Quota, Reach
 from deploy.errors import ClusterError, Missing, NotAllowed
 from deploy.knative.apply import apply
-from deploy.knative.resources import CONFIG_MAPS, NODES, QUOTAS, Document, condition
+from deploy.knative.resources import CONFIG_MAPS, NODES, QUOTAS, SERVICES, Document, condition
 from deploy.knative.rest import Rest
 
 _SYSTEM = "knative-serving"
@@ -35,7 +35,10 @@ def collect(
     except ClusterError as failed:
         return Facts(host=host, problem=str(failed), reaches=tuple(look() for look in reach))
     features, network = _config(rest, "features"), _config(rest, "network")
-    refusal = None if document is None else _refusal(rest, document)
+    forbidden, refusal = _tried(lambda: rest.get(SERVICES.path(rest.connection.namespace), {"limit": 1}))[0], None
+    if document is not None:
+        of_apply, refusal = _tried(lambda: apply(rest, document, dry_run=True))
+        forbidden = of_apply or forbidden
     return Facts(
         host=host,
         version=version,
@@ -45,6 +48,7 @@ def collect(
         ingress_class=None if network is None else _data(network).get("ingress-class"),
         features=None if features is None else _data(features),
         defaults=None if (defaults := _config(rest, "defaults")) is None else _data(defaults),
+        forbidden=forbidden,
         refusal=refusal or None,
         was_tried=refusal is not None,
         nodes=_allowed(lambda: tuple(_node(node) for node in rest.list_all(NODES.path())["items"])),
@@ -73,15 +77,18 @@ def _is_there(rest: Rest, path: str) -> bool | None:
     return True
 
 
-def _refusal(rest: Rest, document: Document) -> str | None:
-    """Why the cluster will not have `document`: empty where it will, None where it could not be asked."""
+def _tried(ask: Callable[[], object]) -> tuple[str | None, str | None]:
+    """Make a request of those that a deployment makes. Returns why we may not, and why the cluster will not have it.
+
+    The second is empty where it will, and None where we may not, so that it could not be asked.
+    """
     try:
-        apply(rest, document, dry_run=True)
-    except NotAllowed:
-        return None
+        ask()
+    except NotAllowed as failed:
+        return str(failed).rpartition("; ")[0] or str(failed), None
     except ClusterError as failed:
-        return str(failed)
-    return ""
+        return None, str(failed)
+    return None, ""
 
 
 def _config(rest: Rest, name: str) -> Document | None:

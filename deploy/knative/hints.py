@@ -58,6 +58,11 @@ _OTHERS = (
         "the claim has no volume yet: kubectl describe pvc says what it waits for",
     ),
     (
+        r'exec: "faas": executable file not found',
+        "the image that functions are put on (FAAS_BASE_IMAGE, --base) is no runtime image: faas image runtime makes "
+        "one, and faas doctor tells",
+    ),
+    (
         r'failed to mkdir ""',
         "the nodes' container runtime has no image volumes (containerd has them from 2.1): take another --snapshot",
     ),

@@ -102,9 +102,9 @@ def _trouble(service: Document, pods: tuple[PodState, ...]) -> Trouble | None:
 def _waits_for_a_node(pods: tuple[PodState, ...], message: str) -> bool:
     """Whether what Knative calls a failure is that a pod has, or had, no node: one may come, or room on one.
 
-    Knative takes it back only once the pod is ready, so that it still says so while the pod is being started.
+    Knative takes it back only some time after the pod is ready, so that it says so until then.
     """
-    is_coming = any(pod.stage in _SLOWEST_FIRST for pod in pods)
+    is_coming = any(pod.stage in (*_SLOWEST_FIRST, "ready") for pod in pods)
     return any(pod.stage == "scheduling" and pod.reason for pod in pods) or (
         is_coming and _OF_SCHEDULER.search(message) is not None
     )

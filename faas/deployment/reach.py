@@ -20,7 +20,7 @@ def image(base: str, connection: Connection) -> Reach:
     try:
         _, found = inspect(base, connection=connection)
     except ImageError as error:
-        return Reach(base, False, str(error))
+        return _failed(base, error)
     python = found.labels.get(PYTHON_LABEL)
     said = (
         "an image that faas image runtime has not made" if python is None else f"a runtime image with Python {python}"
@@ -35,8 +35,13 @@ def repository(prefix: str, connection: Connection) -> Reach:
     except NotInRegistry:
         return Reach(prefix, True, _MAY_BE_PUSHED)
     except ImageError as error:
-        return Reach(prefix, False, str(error))
+        return _failed(prefix, error)
     return Reach(prefix, True, _MAY_BE_PUSHED)
+
+
+def _failed(where: str, error: ImageError) -> Reach:
+    """A registry's error, which says what to do; it begins with the repository, which `where` has."""
+    return Reach(where, False, error.problem.partition(": ")[2] or error.problem, error.remedy)
 
 
 def store(address: str) -> Reach:

@@ -130,5 +130,7 @@ def test_reach_clock_and_ingress() -> None:
     known = facts(reaches=(Reach("the bucket", False, "403"),), skew_s=-200.0)
     assert found(known, "reach")[0] == "error"
     assert found(known, "clock")[0] == "warning"
+    told = facts(reaches=(Reach("registry.test/a", False, "no TLS", "say --insecure"),))
+    assert found(told, "reach") == ("error", "registry.test/a cannot be reached: no TLS; say --insecure")
     none = Facts(host=HOST, has_serving=True, has_ingress=False)
     assert found(none, "ingress")[0] == "error"

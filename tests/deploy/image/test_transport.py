@@ -96,6 +96,17 @@ def test_other_answers_are_not_asked_again(connect: Connect, status: int, kind: 
     assert (client.slept, len(client.seen)) == ([], 1)
 
 
+def test_a_registry_without_tls_is_asked_once_and_how_to_say_so_is_told(connect: Connect) -> None:
+    client = connect(lambda seen: Response())
+    slept: list[float] = []
+    elsewhere = f"0.0.0.0:{client.host.rpartition(':')[2]}"  # the same server; this address is none of this machine's
+    told = rf"if it speaks plain HTTP, say so \(--insecure {elsewhere}\)"
+    connection = Connection(keychain=Keychain({}), sleep=slept.append)
+    with Registries(connection) as registries, pytest.raises(NoAnswer, match=told):
+        registries.repository(Reference.parse(f"{elsewhere}/app")).manifest("latest")
+    assert slept == []
+
+
 def test_nobody_there_is_said(tmp_path: Path) -> None:
     slept: list[float] = []
     with Registries(Connection(keychain=Keychain({}), sleep=slept.append)) as registries:

@@ -88,8 +88,17 @@ def test_rights_that_are_missing_are_notes_and_not_guesses(api: ApiServer, rest:
     assert {facts.features, facts.nodes, facts.quotas, facts.defaults, facts.refusal} == {None}
     assert not facts.was_tried
     found = findings(facts, resources=resources)
+    assert found["rights"][0] == "error"
+    assert "services is forbidden" in found["rights"][1]
+    assert "bind the Role that docs/knative.md lists" in found["rights"][1]
     assert found["features"][0] == found["capacity"][0] == "note"
     assert "kubernetes.podspec-affinity" in found["features"][1]
+
+
+def test_who_may_not_even_list_is_told_though_the_cluster_answers(api: ApiServer, rest: Rest) -> None:
+    api.do(lambda state: state.forbidden.add(("list", "services")))
+    found = findings(collect(rest))
+    assert (found["cluster"][0], found["rights"][0]) == ("ok", "error")
 
 
 def test_no_knative_and_no_cluster(api: ApiServer, rest: Rest) -> None:

@@ -64,6 +64,7 @@ RESOLVED = (
         ("Unschedulable", "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1", "so much of memory free"),
         ("Unschedulable", "0/2 nodes: 2 node(s) didn't match Pod's node affinity/selector.", "nvidia.com/gpu.product"),
         ("Unschedulable", "0/2 nodes: 2 node(s) had untolerated taint {gpu: }", "a taint keeps nodes for others"),
+        ("RunContainerError", 'runc create failed: exec: "faas": executable file not found in $PATH', "--base"),
         ("NotOwned", 'There is an existing Service "embed" that we do not own.', "give the function another"),
         ("RevisionMissing", 'Revision "a-00001" referenced in traffic not found.', "faas promote"),
         ("IngressNotConfigured", "Ingress has not yet been reconciled.", "faas doctor"),

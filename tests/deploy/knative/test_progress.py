@@ -127,6 +127,7 @@ def test_that_a_pod_had_no_node_is_no_failure_once_it_has_one() -> None:
     for found in failed["status"]["conditions"]:
         found["message"] = 'Revision "a-00002" failed with message: 0/1 nodes are available: 1 Insufficient cpu.'
     assert look(failed, coming).trouble is None
+    assert look(failed, [pod("a-00002", SCHEDULED, READY_POD)]).trouble is None, "Knative takes it back a little later"
     assert look(failed, []).trouble is not None
 
 
