@@ -32,13 +32,17 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Ready:
-    """A service that answers. `revision` is the latest one; `receives_traffic` is False where traffic is pinned."""
+    """A service that answers. `revision` is the latest one; `receives_traffic` is False where traffic is pinned.
+
+    `generation` is that of the service: above the one that was deployed, somebody else has changed it meanwhile.
+    """
 
     name: str
     url: str
     revision: str
     receives_traffic: bool
     waited_s: float
+    generation: int
 
 
 @dataclass
@@ -149,7 +153,8 @@ def _ready(name: str, service: Document, waited_s: float) -> Ready:
     receives = any(
         int(t.get("percent") or 0) and t.get("revisionName") == revision for t in status.get("traffic") or []
     )
-    return Ready(name, status.get("url", ""), revision, receives, waited_s)
+    generation = int(service["metadata"].get("generation") or 0)
+    return Ready(name, status.get("url", ""), revision, receives, waited_s, generation)
 
 
 def _not_ready(

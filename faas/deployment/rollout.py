@@ -87,6 +87,8 @@ def bring(cluster: Cluster, document: Document, rollout: Rollout, *, step: Step)
         step(f"{name} is no longer waited for, and the cluster goes on with it: faas describe {name} shows it")
         raise
     notes = _share(cluster, name, rollout, revision=ready.revision, stable=stable)
+    if ready.generation > applied.generation:
+        notes.append(f"somebody else changed {name} while it was waited for, and {ready.revision} is the latest now")
     detail = cluster.describe(name)
     shares = shares_of(detail.traffic, ready.revision)
     if ready.revision not in shares and not rollout.holds_back:

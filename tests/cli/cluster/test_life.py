@@ -113,6 +113,20 @@ def test_scale_sets_the_bounds_of_a_new_revision(faas: Faas, cluster: Cluster) -
     assert (scaled["min_instances"], scaled["max_instances"], scaled["revision"]) == (0, 0, "hello-00003")
 
 
+def test_a_deployment_says_that_another_has_come_in_between(cluster: Cluster) -> None:
+    deployed(cluster, "1")
+    others: list[str] = []
+
+    def step(text: str) -> None:
+        if text == "hello is changed" and not others:
+            others.append(cluster.apply(document(tag="3")).action)
+
+    brought = bring(cluster, document(tag="2"), Rollout(timeout_s=20), step=step)
+    assert others == ["changed"]
+    assert brought.revision == "hello-00003"
+    assert brought.notes == ("somebody else changed hello while it was waited for, and hello-00003 is the latest now",)
+
+
 def test_a_deployment_says_in_words_what_it_took_back(faas: Faas, cluster: Cluster) -> None:
     deployed(cluster, "1")
     assert faas("scale", "hello", "--min", "2").code == 0
