@@ -3,6 +3,7 @@
 The file is mapped where its form allows, so that tensors come into memory one by one, as they are written.
 """
 
+import codecs
 import pickle
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 # What torch's errors say, of which only parts are for those who did not choose to call it.
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
-_REASON = re.compile(r"WeightsUnpickler error: ([^\n]+)")
+_REASON = re.compile(r"WeightsUnpickler error:\s*([^\n]+)")
 _SAVE_WEIGHTS = "save the weights alone, torch.save(model.state_dict(), FILE), and import that"
 
 
@@ -54,12 +55,13 @@ def _load(path: Path) -> Any:
             f"{path} is a file of torch, which is not installed", "pip install 'faas[torch]'"
         ) from error
     try:
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except RuntimeError as error:
-            if "mmap" not in str(error):  # what torch says of files of its older form, which must be read at once
-                raise
-            return torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([*_plain_values()]):
+            try:
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            except RuntimeError as error:
+                if "mmap" not in str(error):  # what torch says of files of its older form, which must be read at once
+                    raise
+                return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise _needs_code(path, error) from error
     except (RuntimeError, EOFError, ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
@@ -67,6 +69,26 @@ def _load(path: Path) -> Any:
             raise ImportRefused(f"{path} is a TorchScript program, not weights", _SAVE_WEIGHTS) from error
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ImportRefused(f"torch cannot read {path}: {reason}", "save or download it again") from error
+
+
+def _plain_values() -> Iterator[Any]:
+    """What checkpoints hold beside tensors, which is made without running anything: numpy's values, parsed arguments.
+
+    Each with the name that files call it by: numpy 2 has renamed its modules.
+    """
+    import argparse  # these, too, are loaded by torch
+
+    yield argparse.Namespace
+    try:
+        import numpy as np
+    except ImportError:
+        return
+    from numpy._core import multiarray
+
+    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+        yield from ((getattr(multiarray, name), f"{module}.{name}") for name in ("scalar", "_reconstruct"))
+    yield from (np.dtype, np.ndarray, codecs.encode)
+    yield from {type(np.dtype(code)) for code in np.typecodes["All"] if code != "O"}
 
 
 def _needs_code(path: Path, error: pickle.UnpicklingError) -> ImportRefused:

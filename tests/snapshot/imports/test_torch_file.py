@@ -1,7 +1,10 @@
+import argparse
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -109,6 +112,35 @@ def test_code_in_a_file_is_never_run(tmp_path: Path) -> None:
 
     refused(saved(tmp_path, {"w": Hostile()}))
     assert not (tmp_path / "touched").exists()
+
+
+def test_plain_values_beside_the_tensors_are_left_out(tmp_path: Path) -> None:
+    beside = {
+        "lr": np.float64(3),
+        "step": np.int32(1),
+        "seen": np.arange(3.0),
+        "kind": np.dtype("<f4"),
+        "at": np.str_("x"),
+    }
+    content = {"state": {"w": values(4)}, **beside, "args": argparse.Namespace(depth=1, more=argparse.Namespace())}
+    weights, imported = import_model(saved(tmp_path, content))
+    assert torch.equal(weights["state.w"], values(4))
+    assert "left out, since they are no tensors: args, at, kind, lr, seen, step" in imported.notes
+
+
+def test_numpys_values_are_read_by_the_names_of_both_its_versions(tmp_path: Path) -> None:
+    content = {"w": values(4), "lr": np.float64(3)}
+    path = saved(tmp_path, content)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part.replace(b"numpy._core.multiarray", b"numpy.core.multiarray"))
+    assert list(import_model(path)[0]) == ["w"]
+
+
+def test_an_array_of_objects_is_refused(tmp_path: Path) -> None:
+    assert "ObjectDType" in refused(saved(tmp_path, {"w": values(4), "names": np.array(["a", None], object)}))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no archive", b"\x80\x02 no pickle", b"hello" * 100])
