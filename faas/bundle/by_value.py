@@ -13,12 +13,13 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import cloudpickle
 
-from faas import settings
+from faas import modules, settings
 from faas.bundle import classes, rebuilt, reducers
 from faas.bundle import names as names_of
 from faas.bundle.errors import Unbundleable
@@ -175,15 +176,17 @@ class ByValue(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         return code.replace(co_consts=consts, co_filename=self._file(code.co_filename))
 
     def _place(self, filename: str, module: str) -> None:
-        """Settle where the source of a module that was loaded from a file lies in the bundle."""
+        """Settle where the source of a module of the user's that was loaded from a file lies in the bundle."""
         loaded = sys.modules.get(module)
-        if getattr(loaded, "__file__", None) == filename:
+        if getattr(loaded, "__file__", None) == filename and modules.is_users_file(filename):
             inner = "/__init__.py" if "__path__" in vars(sys.modules[module]) else ".py"
             self._files.setdefault(filename, f"{module.replace('.', '/')}{inner}")
 
     def _file(self, filename: str) -> str:
         if filename.startswith("<") and not filename.startswith("<ipython"):
             return filename
+        if filename.startswith("/") and not modules.is_users_file(filename):  # what `dataclass` has put into a class
+            return f"<{'/'.join(Path(filename).parts[-2:])}>"
         return self._files.setdefault(filename, f"cell_{len(self._files)}.py")
 
     def _class(self, kind: Any) -> Any:

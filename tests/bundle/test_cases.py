@@ -342,6 +342,23 @@ def test_cp_03_classes_are_one_in_a_process_also_with_two_versions_loaded(projec
         ]
 
 
+def test_cp_03_what_python_has_put_into_a_class_brings_no_copy_of_pythons_own_modules(project, tmp_path):
+    """A second `dataclasses` beside the code knows no field of a class that the first one has made."""
+    script(
+        project,
+        PACKED + "import dataclasses, functools, typing\n"
+        "class Point(typing.NamedTuple):\n    x: int\n    y: int = 5\n"
+        "@functools.total_ordering\n@dataclasses.dataclass\nclass Part:\n    n: int = 1\n"
+        "    def __lt__(self, other): return self.n < other.n\n"
+        "@inference_function\ndef f(part: Part) -> list:\n    import collections, dataclasses as late\n"
+        "    return [late is dataclasses, len(late.fields(part)), part <= Part(9), repr(part), Point(1)._asdict(),\n"
+        "            isinstance(collections.Counter(), typing.Counter)]\n"
+        f"made = bundle.make(f, Path({str(tmp_path)!r}) / 'b')\nprint(0)\n",
+    )
+    assert [path.name for path in (tmp_path / "b" / "code").iterdir()] == ["__main__.py"]
+    assert answers(tmp_path, {"b": [{"n": 3}]}) == {"b": [[True, 1, True, "Part(n=3)", {"x": 1, "y": 5}, True]]}
+
+
 @pytest.mark.slow
 def test_cp_03_modules_of_two_versions_import_their_own(project, tmp_path):
     (project / "aid").mkdir()
