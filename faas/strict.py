@@ -38,8 +38,7 @@ def checker(kind: Any, seen: dict[Any, list[Check]] | None = None) -> Check | No
         inner = [checker(a, seen) for a in args[1:]]
         return _each_value(inner[0]) if inner and inner[0] is not None else None
     if args and origin is not None:
-        checks = [c for c in (checker(a, seen) for a in args) if c is not None]
-        return checks[0] if len(checks) == 1 else None
+        return _any(tuple(c for c in (checker(a, seen) for a in args) if c is not None))
     fields = fields_of(kind)
     return None if fields is None else _object(kind, fields, seen)
 
@@ -58,6 +57,9 @@ def fields_of(kind: Any) -> dict[str, Any] | None:
         return {f.encode_name: f.type for f in msgspec.structs.fields(kind)}
     if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
         return get_type_hints(kind, include_extras=True)
+    if isinstance(kind, type) and hasattr(kind, "__attrs_attrs__"):
+        hints = get_type_hints(kind, include_extras=True)
+        return {field.name: hints.get(field.name, Any) for field in kind.__attrs_attrs__}
     return None
 
 
@@ -67,13 +69,14 @@ def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> 
         return lambda value, path: holder[0](value, path)
     seen[kind] = []
     inner = {name: checker(hint, seen) for name, hint in fields.items()}
-    tag = getattr(getattr(kind, "__struct_config__", None), "tag_field", None)
+    config: Any = getattr(kind, "__struct_config__", None)
+    tag = getattr(config, "tag_field", None)
     if tag is not None:  # of a Struct that says in its JSON which one it is
         inner[tag] = None
     defaults = _defaults(kind)
 
     def check(value: Any, path: str) -> None:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or (tag is not None and value.get(tag, config.tag) != config.tag):
             return
         for key, held in value.items():
             if key not in inner:
@@ -97,6 +100,18 @@ def _defaults(kind: Any) -> dict[str, Any]:
             with contextlib.suppress(TypeError, ValueError):
                 found[field.name] = msgspec.to_builtins(field.default)
     return found
+
+
+def _any(checks: tuple[Check, ...]) -> Check | None:
+    """Return the check of a union. A value is of interest to one of them at most: they are of unlike JSON or tags."""
+    if len(checks) < 2:
+        return checks[0] if checks else None
+
+    def check(value: Any, path: str) -> None:
+        for one in checks:
+            one(value, path)
+
+    return check
 
 
 def _each(inner: Check) -> Check:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal, TypedDict
 
+import attrs
 import msgspec
 import numpy as np
 import pydantic
@@ -271,6 +272,46 @@ def test_a_struct_may_say_which_one_it_is():
         signature(tagged).decode(b'{"type": "Other", "x": 1}')
     with pytest.raises(SchemaMismatch, match="unknown field 'typ'"):
         signature(tagged).decode(b'{"typ": "Tagged", "x": 1}')
+
+
+def test_a_field_is_unknown_to_the_struct_of_a_union_that_it_is_meant_for():
+    class Circle(msgspec.Struct, tag="circle", rename="camel"):
+        line_width: int = 1
+
+    class Box(msgspec.Struct, tag="box"):
+        depth: int = 1
+
+    def either(shape: Circle | Box | None) -> int: ...
+    def both(shapes: list[Circle | Box] | Circle) -> int: ...
+
+    made = Signature.of(either, batched=False)
+    assert made.decode(b'{"type": "circle", "lineWidth": 2}') == {"shape": Circle(2)}
+    assert made.decode(b'{"type": "box", "depth": 2}') == {"shape": Box(2)}
+    assert made.decode(b"null") == {"shape": None}
+    for body in (b'{"type": "circle", "depth": 2}', b'{"type": "box", "lineWidth": 2}', b'{"type": "ball"}'):
+        with pytest.raises(SchemaMismatch):
+            made.decode(body)
+    made = Signature.of(both, batched=False)
+    assert made.decode(b'[{"type": "box"}, {"type": "circle"}]') == {"shapes": [Box(), Circle()]}
+    for body, path in ((b'[{"type": "box", "x": 1}]', "$[0].x"), (b'{"type": "circle", "x": 1}', "$.x")):
+        with pytest.raises(SchemaMismatch) as told:
+            made.decode(body)
+        assert told.value.field == path
+
+
+def test_a_field_that_a_class_of_attrs_does_not_have_is_unknown():
+    @attrs.define
+    class Held:
+        a: int
+        b: str = "x"
+        c: Any = attrs.field(default=None)
+
+    def takes(held: Held) -> int: ...
+
+    made = Signature.of(takes, batched=False)
+    assert made.decode(b'{"a": 1, "c": 2}') == {"held": Held(1, c=2)}
+    with pytest.raises(SchemaMismatch, match="unknown field 'bb'"):
+        made.decode(b'{"a": 1, "bb": "y"}')
 
 
 def test_pydantic_models_are_read_and_their_errors_told():
