@@ -199,7 +199,7 @@ def is_object(kind: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(is_object(a) for a in args)
     if origin is not None:
-        return isinstance(origin, type) and issubclass(origin, Mapping)
+        return isinstance(origin, type) and is_object(origin)  # of a generic class, too
     if not isinstance(kind, type):
         return typing.is_typeddict(kind)
     if issubclass(kind, dict | msgspec.Struct | Mapping) or hasattr(kind, "__dataclass_fields__"):

@@ -31,16 +31,16 @@ def checker(kind: Any, seen: dict[Any, list[Check]] | None = None) -> Check | No
     origin, args = get_origin(kind), get_args(kind)
     if origin is typing.Annotated:
         return checker(args[0], seen)
+    fields = fields_of(kind) if origin is None else _fields_of_generic(origin, args)
+    if fields is not None:
+        return _object(kind, fields, seen)
     if origin in (list, set, frozenset, tuple) or (origin is not None and _is_sequence(origin)):
         inner = [checker(a, seen) for a in args if a is not Ellipsis]
         return _each(inner[0]) if inner and inner[0] is not None else None
     if origin is not None and _is_mapping(origin):
         inner = [checker(a, seen) for a in args[1:]]
         return _each_value(inner[0]) if inner and inner[0] is not None else None
-    if args and origin is not None:
-        return _any(tuple(c for c in (checker(a, seen) for a in args) if c is not None))
-    fields = fields_of(kind)
-    return None if fields is None else _object(kind, fields, seen)
+    return _any(tuple(c for c in (checker(a, seen) for a in args) if c is not None))
 
 
 def _is_sequence(origin: Any) -> bool:
@@ -63,6 +63,22 @@ def fields_of(kind: Any) -> dict[str, Any] | None:
     return None
 
 
+def _fields_of_generic(origin: Any, args: tuple[Any, ...]) -> dict[str, Any] | None:
+    """Return what `fields_of` does, of a generic class with the types that stand in for its variables."""
+    fields = fields_of(origin)
+    if fields is None:
+        return None
+    given = dict(zip(getattr(origin, "__parameters__", ()), args, strict=False))
+    return {name: _filled_in(hint, given) for name, hint in fields.items()}
+
+
+def _filled_in(hint: Any, given: dict[Any, Any]) -> Any:
+    if isinstance(hint, typing.TypeVar):
+        return given.get(hint, hint)
+    variables = () if isinstance(hint, type) else getattr(hint, "__parameters__", ())
+    return hint[tuple(given.get(one, one) for one in variables)] if variables else hint
+
+
 def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> Check:
     if kind in seen:
         holder = seen[kind]
@@ -73,7 +89,7 @@ def _object(kind: Any, fields: dict[str, Any], seen: dict[Any, list[Check]]) -> 
     tag = getattr(config, "tag_field", None)
     if tag is not None:  # of a Struct that says in its JSON which one it is
         inner[tag] = None
-    defaults = _defaults(kind)
+    defaults = _defaults(get_origin(kind) or kind)
 
     def check(value: Any, path: str) -> None:
         if not isinstance(value, dict) or (tag is not None and value.get(tag, config.tag) != config.tag):

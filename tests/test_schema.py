@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 
 import attrs
 import msgspec
@@ -297,6 +297,44 @@ def test_a_field_is_unknown_to_the_struct_of_a_union_that_it_is_meant_for():
         with pytest.raises(SchemaMismatch) as told:
             made.decode(body)
         assert told.value.field == path
+
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Page(Generic[_T]):
+    items: list[_T]
+    more: "Page[_T] | None" = None
+
+
+class Boxed(msgspec.Struct, Generic[_T]):
+    item: _T
+
+
+class Entry(TypedDict, Generic[_T]):
+    item: _T
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "value", "odd", "path"),
+    [
+        (Page[Point], b'{"items": [{"x": 1}]}', Page([Point(1)]), b'{"items": [{"x": 1, "z": 1}]}', "$.items[0].z"),
+        (Page[int], b'{"items": [1]}', Page([1]), b'{"items": [1], "n": 1}', "$.n"),
+        (Page[int], b'{"items": []}', Page([]), b'{"items": [], "more": {"items": [], "n": 1}}', "$.more.n"),
+        (Boxed[Point], b'{"item": {"x": 1}}', Boxed(Point(1)), b'{"item": {"x": 1, "z": 1}}', "$.item.z"),
+        (Entry[int], b'{"item": 1}', {"item": 1}, b'{"item": 1, "z": 1}', "$.z"),
+    ],
+)
+def test_a_generic_class_is_an_object_like_any(kind, body, value, odd, path):
+    def takes(one) -> int: ...
+
+    takes.__annotations__["one"] = kind
+    made = Signature.of(takes, batched=False)
+    assert made.decode(body) == {"one": value}
+    with pytest.raises(SchemaMismatch) as told:
+        made.decode(odd)
+    assert told.value.field == path
 
 
 def test_a_field_that_a_class_of_attrs_does_not_have_is_unknown():
