@@ -106,7 +106,7 @@ class Counts:
 
     Of all `requests`, `held` waited for an instance, `cold` of them for the first to start. `retried` counts attempts
     of which no byte was read by an instance and that were made again. `failed` were answered or cut by the activator
-    (busy, too late, an instance died), and `cancelled` by their client.
+    (busy, too late, an instance died), and `cancelled` by their client. To `errors` an instance answered 500 or more.
     """
 
     requests: int = 0
@@ -114,4 +114,5 @@ class Counts:
     cold: int = 0
     retried: int = 0
     failed: int = 0
+    errors: int = 0
     cancelled: int = 0

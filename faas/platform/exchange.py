@@ -23,6 +23,10 @@ _MAX_TRIES = 3
 _LOOK_AGAIN_S = 0.5
 _MAX_LOOKS = 3
 _EXHAUSTED = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_STATUS_AT, _FIVE = (
+    len(b"HTTP/1.1 "),
+    ord("5"),
+)  # where the first digit of a plain answer's status is, and that of errors
 
 
 class Exchange:
@@ -269,6 +273,7 @@ class Exchange:
             may_pass = self.is_complete and head.keep_alive and not front.must_close and head.method != b"HEAD"
             if may_pass and is_plain(data):
                 front.send(data)
+                self._capacity.counts.errors += data[_STATUS_AT] >= _FIVE
                 self._finish(keep_back=True)
                 return
             reader = self._reader = ResponseReader(is_head=head.method == b"HEAD", may_upgrade=bool(head.upgrade))
@@ -283,6 +288,7 @@ class Exchange:
             front.send(out)
             self.has_answered = reader.status != b""
         if reader.is_done:
+            self._capacity.counts.errors += reader.status >= b"500"
             self._finish(keep_back=reader.is_reusable and self.is_complete)
         elif reader.is_upgraded and not self.is_tunnel:
             self.is_tunnel = True

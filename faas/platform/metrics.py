@@ -18,6 +18,7 @@ _COUNTS = {
     "held": "Requests that waited for an instance",
     "retried": "Attempts of which no byte was read by an instance and that were made again",
     "failed": "Requests that the platform answered with an error or cut",
+    "errors": "Requests that an instance answered with a status of 500 or more",
     "cancelled": "Requests whose callers left",
 }
 

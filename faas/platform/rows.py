@@ -33,7 +33,7 @@ def function_row(hosted: Hosted, base_url: str) -> dict[str, Any]:
         "held": sum(one.capacity.num_held for one in loops),
         "in_flight": sum(one.capacity.concurrency.current for one in loops),
         "requests": _sum(counts, "requests"),
-        "failed": _sum(counts, "failed"),
+        "failed": _sum(counts, "failed") + _sum(counts, "errors"),
         "starts": hosted.num_past_starts + sum(one.starts.num_ordered for one in loops),
         "failure": hosted.failure or next((one.starts.failure for one in loops if one.starts.failure), None),
         "snapshot": preparation.snapshot if preparation is not None else None,

@@ -32,6 +32,23 @@ async def test_fk_06_an_instance_that_dies_before_its_answer_is_a_502_within_a_s
         assert running.capacity.counts.failed == 1
 
 
+async def test_answers_of_500_and_more_are_counted_as_errors(tmp_path: Path) -> None:
+    statuses = {
+        b"one": b"500 Internal Server Error",
+        b"two": b"503 Service Unavailable",
+        b"three": b"422 Unprocessable",
+    }
+
+    async def fail(call: Call) -> None:
+        status = statuses[await call.body()]
+        await call.send(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\nno")
+
+    async with StubInstance(tmp_path, fail) as instance, platform(instance) as running:
+        client = await running.client()
+        assert [(await client.call(body)).status for body in statuses] == [500, 503, 422]
+        assert (running.capacity.counts.errors, running.capacity.counts.failed) == (2, 0)
+
+
 @pytest.mark.parametrize(
     "beginning",
     [

@@ -155,7 +155,7 @@ def _sample(at_s: int, loops: list[ScalingLoop], past: Counts) -> Sample:
         sum(capacity.num_held for capacity in capacities),
         sum(capacity.concurrency.current for capacity in capacities),
         past.requests + sum(capacity.counts.requests for capacity in capacities),
-        past.failed + sum(capacity.counts.failed for capacity in capacities),
+        past.failed + past.errors + sum(capacity.counts.failed + capacity.counts.errors for capacity in capacities),
     )
 
 

@@ -38,7 +38,7 @@ const REVISIONS = [
   ["State"],
   ["Traffic"],
   ["Tags", "wide"],
-  ["Deployed"],
+  ["Deployed", "wide"],
   ["Ready", "num"],
   ["Requests", "num wide"],
 ];
