@@ -164,7 +164,7 @@ def _cast(found: Any, declared: Array) -> Any:
         )
         if not fits:
             raise ValueError(f"Expected an array of shape {_text(declared.shape)}, got {_text(found.shape)}")
-    wanted = np.dtype("float32")  # what torch makes its own types of, such as bfloat16
+    wanted: np.dtype[Any] = np.dtype("float32")  # what torch makes its own types of, such as bfloat16
     with contextlib.suppress(TypeError):
         known = np.dtype(declared.dtype)
         if known.kind in _SAFE_KINDS:  # a library may have taught NumPy that name, as raw bytes
