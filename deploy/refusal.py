@@ -43,7 +43,7 @@ _REMEDIES = (  # the first that is found in the status and the message
     (r"^403.* exceeded quota", "; delete what is not needed, or have the operator raise it"),
     (r"^40[03] admission webhook", "; change what it names, or ask the operator about that policy"),
     (r"^403", "; have an operator grant it, docs/knative.md lists the rights that faas needs"),
-    (r'^404 namespaces "[^"]*" not found', "; make it: kubectl create namespace NAME, or choose another"),
+    (r'^404 namespaces "(?P<name>[^"]*)" not found', "; make it: kubectl create namespace {name}, or choose another"),
     (
         r"^404.*(page not found|could not find the requested resource)",
         "; the cluster does not know such objects: have its operator install Knative Serving, faas doctor looks",
@@ -90,7 +90,8 @@ def explain(doing: str, status: int, message: str) -> str:
             "config map config-defaults of knative-serving, and the activator's terminationGracePeriodSeconds with it"
         )
     said = _plain(message)
-    remedy = next((then for pattern, then in _REMEDIES if re.search(pattern, f"{status} {said}")), "")
+    found = ((re.search(pattern, f"{status} {said}"), then) for pattern, then in _REMEDIES)
+    remedy = next((then.format(**match.groupdict()) for match, then in found if match), "")
     return f"{doing} was answered {status}: {said}{remedy}"
 
 

@@ -55,7 +55,7 @@ def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
 @pytest.mark.parametrize(
     ("status", "message", "remedy"),
     [
-        (404, 'namespaces "team" not found', "kubectl create namespace"),
+        (404, 'namespaces "team" not found', "kubectl create namespace team"),
         (404, "404 page not found", "install Knative Serving"),
         (404, "the server could not find the requested resource", "install Knative Serving"),
         (403, "unable to create new content in namespace team because it is being terminated", "is being deleted"),

@@ -109,7 +109,7 @@ def run(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool
     with failures():
         rollout = _checked(wishes, where.namespace or settings.read().namespace or "default")
         if wishes.dry_run:
-            return _look(targets, where, wishes)
+            return _look(targets, where, wishes, as_json=as_json)
         deployed: list[Deployed] = []
         with contextlib.ExitStack() as stack:
             try:
@@ -177,7 +177,7 @@ def _check_words(wishes: Wishes, namespace: str) -> None:
     )
 
 
-def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
+def _look(targets: tuple[str, ...], where: Where, wishes: Wishes, *, as_json: bool) -> int:
     """Write the manifests of all functions; nothing is sent anywhere."""
     from deploy import advice, manifest
     from faas.deployment import published, steps
@@ -191,7 +191,7 @@ def _look(targets: tuple[str, ...], where: Where, wishes: Wishes) -> int:
             listing.notes([*one.notes, *advice.warnings(spec)])
     if wanted != wishes.places:
         listing.notes([f"no place is set for images: {plans.NOWHERE} stands for it; set FAAS_IMAGE or FAAS_STORE"])
-    if wishes.output == "json":
+    if wishes.output == "json" or (as_json and wishes.output is None):
         listing.write_json(documents[0] if len(documents) == 1 else documents)
     else:
         click.echo("---\n".join(manifest.to_yaml(document) for document in documents), nl=False)

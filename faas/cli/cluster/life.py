@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from deploy.knative import Cluster
 from deploy.knative.services import Detail
 from faas.cli import listing, progress, where
 from faas.cli.cluster import services, trial
@@ -81,6 +82,17 @@ def scale(name: str, found: Where, least: int | None, most: int | None, *, as_js
         click.echo(f"calls are held to another revision; faas promote {name} sends them here", err=True)
 
 
+def delete_service(cluster: Cluster, label: str) -> None:
+    """Delete a service, and wait until it is gone: its instances first answer what they have."""
+    with progress.steps() as step:
+        step(f"deleting {label}; its instances finish what they have")
+        try:
+            cluster.delete(label)
+        except KeyboardInterrupt:
+            step(f"{label} is no longer waited for, and the cluster goes on deleting it")
+            raise
+
+
 def delete(name: str, found: Where, *, yes: bool, as_json: bool) -> None:
     """Delete a function, and wait until it is gone."""
     with found.connected() as cluster:
@@ -92,9 +104,7 @@ def delete(name: str, found: Where, *, yes: bool, as_json: bool) -> None:
             number = len(detail.revisions)
             what = f"delete {label} in {cluster.namespace} with {number} revision{'s' if number != 1 else ''}?"
             click.confirm(what, abort=True, err=True)
-        with progress.steps() as step:
-            step(f"deleting {label}; its instances finish what they have")
-            cluster.delete(label)
+        delete_service(cluster, label)
         deleted = {"deleted": label, "namespace": cluster.namespace}
     if as_json:
         listing.write_json(deleted)

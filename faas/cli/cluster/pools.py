@@ -19,7 +19,7 @@ from deploy.errors import Missing
 from deploy.knative import Cluster
 from faas import settings, spec
 from faas.cli import listing, pairs, progress, registries
-from faas.cli.cluster import services
+from faas.cli.cluster import life, services
 from faas.cli.cluster.calls import address
 from faas.cli.cluster.failures import failures
 from faas.cli.control import Control
@@ -42,7 +42,11 @@ def create(name: str, found: Where, given: Mapping[str, Any], *, as_json: bool) 
     if dry_run:
         with failures():
             wanted = pools.service_spec(_pool(name, found.namespace or settings.read().namespace or "default", given))
-            click.echo(manifest.to_yaml(manifest.service(wanted)), nl=False)
+            document = manifest.service(wanted)
+            if as_json:
+                listing.write_json(document)
+            else:
+                click.echo(manifest.to_yaml(document), nl=False)
         return
     with found.connected() as cluster:
         pool = _pool(name, cluster.namespace, given)
@@ -91,9 +95,7 @@ def delete(name: str, found: Where, *, yes: bool, as_json: bool) -> None:
         _check_pool(name, cluster)
         if not yes:
             click.confirm(f"delete the pool {label} in {cluster.namespace}?", abort=True, err=True)
-        with progress.steps() as step:
-            step(f"deleting {label}; its pods finish what they have")
-            cluster.delete(label)
+        life.delete_service(cluster, label)
         if cluster.secret_value(token_secret(label), settings.TOKEN) is not None:
             cluster.delete_secret(token_secret(label))
         deleted = {"deleted": label, "namespace": cluster.namespace}

@@ -49,8 +49,9 @@ def test_the_manifest_is_shown_without_a_cluster_and_a_place(faas: Faas, folder:
     assert container["args"] == ["serve", "--bundle", "/opt/faas/bundle"]
     assert {"name": "A", "value": "b"} in container["env"]
     assert "set FAAS_IMAGE or FAAS_STORE" in outcome.err
-    again = faas("deploy", "app.py", "--dry-run", "-o", "json", "--namespace", "team", "--env", "A=b")
-    assert json.loads(again.out) == document
+    for as_json in (["-o", "json"], ["--json"]):
+        again = faas("deploy", "app.py", "--dry-run", *as_json, "--namespace", "team", "--env", "A=b")
+        assert json.loads(again.out) == document
 
 
 def test_two_functions_of_one_name_are_refused_and_one_that_two_targets_name_is_one(faas: Faas, folder: Path) -> None:

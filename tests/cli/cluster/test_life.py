@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from deploy.errors import NotReady
 from deploy.knative import Cluster
+from faas.cli.cluster import life
 from faas.deployment.rollout import Rollout, bring
 from tests.cli.conftest import Faas
 from tests.deploy.knative.answers import Answer
@@ -212,6 +213,19 @@ def test_deletion_asks_and_waits(api: ApiServer, faas: Faas, cluster: Cluster) -
     assert "delete hello in default with 1 revision?" in asked.err
     assert faas("delete", "hello", "--yes").out == "hello is deleted\n"
     assert cluster.services() == []
+
+
+def test_a_deletion_that_is_no_longer_waited_for_goes_on_and_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    class Stopped(Cluster):
+        def __init__(self) -> None:
+            pass
+
+        def delete(self, name: str, *, timeout_s: float = 0) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        life.delete_service(Stopped(), "hello")
+    assert "hello is no longer waited for, and the cluster goes on deleting it" in capsys.readouterr().err
 
 
 def test_secrets_are_made_listed_and_deleted_and_never_shown(api: ApiServer, faas: Faas) -> None:

@@ -61,6 +61,10 @@ def test_the_manifest_of_a_pool_is_shown_without_a_cluster(faas: Faas) -> None:
     assert outcome.code == 0, outcome.err
     document = yaml.safe_load(outcome.out)
     assert refusals(document, flags=["kubernetes.podspec-affinity"]) == []
+    as_json = faas(
+        "pool", "create", "GPU_a", "--dry-run", "--gpu", "L4", "--namespace", "team", "--env", "A=b", "--json"
+    )
+    assert json.loads(as_json.out) == document
     (container,) = document["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1] == f"s3://bucket/prod/pools/{document['metadata']['name']}"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
