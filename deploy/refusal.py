@@ -40,7 +40,17 @@ _REMEDIES = (  # the first that is found in the status and the message
         "past, exec plugins take its place): log in again",
     ),
     (r"^403.* is being terminated", "; the namespace is being deleted: wait until it is gone, or choose another"),
-    (r"^403.* exceeded quota", "; delete what is not needed, or have the operator raise it"),
+    (r"^40[03].* exceeded quota", "; delete what is not needed, or have the operator raise it"),
+    (
+        r"^40[03].* (?P<bound>maximum|minimum) (?P<what>cpu|memory|ephemeral-storage) usage per",
+        "; a LimitRange of the namespace sets that: change {what} in resources=, or have the operator change the "
+        "{bound}",
+    ),
+    (
+        r"^40[03].* violates PodSecurity",
+        "; that is a policy of the namespace: ask its operator which pods it allows (a folder of the node, as of "
+        "--snapshot node-cache, is seldom among it), or choose another namespace",
+    ),
     (r"^40[03] admission webhook", "; change what it names, or ask the operator about that policy"),
     (r"^403", "; have an operator grant it, docs/knative.md lists the rights that faas needs"),
     (r'^404 namespaces "(?P<name>[^"]*)" not found', "; make it: kubectl create namespace {name}, or choose another"),
@@ -98,4 +108,5 @@ def explain(doing: str, status: int, message: str) -> str:
 def _plain(message: str) -> str:
     """The answer on one line, without the name of Knative's own webhook before it; another's stands for its policy."""
     text = re.sub(r'admission webhook "[^"]*knative[^"]*" denied the request: (validation failed: )?', "", message)
+    text = text.replace("validation callback failed: dry run failed with ", "it tried a pod, and ")
     return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())

@@ -157,4 +157,4 @@ def _brought(
 def _overridden(found: Overridden) -> str:
     """Return who had set what, in words: an annotation by its last part, such as min-scale."""
     what = found.field.rpartition("/")[2] if ".annotations." in found.field else found.field.lstrip(".")
-    return f"{found.manager.replace('faas-scale', 'faas scale')} had set {what}; it is again as the function says"
+    return f"{found.manager.replace('faas-scale', 'faas scale')} had set {what}, and it is set back"

@@ -45,6 +45,13 @@ def test_a_limit_names_the_setting() -> None:
         assert part in text
 
 
+def test_what_knatives_webhook_tried_is_said_in_short() -> None:
+    tried = DENIED + 'validation callback failed: dry run failed with pods "dry-run-x" is forbidden: exceeded quota: q'
+    assert 'was answered 400: it tried a pod, and pods "dry-run-x" is forbidden: exceeded quota: q; ' in explain(
+        "PATCH /x", 400, tried
+    )
+
+
 def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
     assert "docs/knative.md" in explain("GET /x", 403, "forbidden")
     assert "log in again" in explain("GET /x", 401, "Unauthorized")
@@ -60,6 +67,11 @@ def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
         (404, "the server could not find the requested resource", "install Knative Serving"),
         (403, "unable to create new content in namespace team because it is being terminated", "is being deleted"),
         (403, 'services "a" is forbidden: exceeded quota: team, requested: count/services=1', "raise it"),
+        (400, 'pods "try" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=1', "raise it"),
+        (400, 'pods "try" is forbidden: maximum memory usage per Container is 150Mi, but limit is 200Mi: spec.template',
+         "change memory in resources=, or have the operator change the maximum"),
+        (400, 'pods "try" is forbidden: violates PodSecurity "restricted:latest": restricted volume types',
+         "ask its operator which pods it allows"),
         (403, 'admission webhook "validation.gatekeeper.sh" denied the request: [owner] no label owner', "that policy"),
         (400, 'admission webhook "policy.example" denied the request: no label owner', "that policy"),
         (429, "too many requests", "a little later"),

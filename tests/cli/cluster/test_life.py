@@ -132,7 +132,7 @@ def test_a_deployment_says_in_words_what_it_took_back(faas: Faas, cluster: Clust
     deployed(cluster, "1")
     assert faas("scale", "hello", "--min", "2").code == 0
     brought = bring(cluster, document(), Rollout(timeout_s=20), step=lambda _: None)
-    assert brought.overridden == ("faas scale had set min-scale; it is again as the function says",)
+    assert brought.overridden == ("faas scale had set min-scale, and it is set back",)
 
 
 def test_logs_are_those_of_all_instances(api: ApiServer, faas: Faas, cluster: Cluster) -> None:
