@@ -62,7 +62,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     `imports` are the installed modules that `setup()` and a first call had loaded; `siblings` the names of all the
     target's functions. `snapshot` is the folder of the frozen state and `digest` its identity; where they are None,
-    `reason` says why, and instances run `setup()`. `compared` tells whether the thawed state gave equal answers to the
+    `reason` says why, and instances run `setup()`; where that `may_pass` (a full disk), it is made ready again the next
+    time. `compared` tells whether the thawed state gave equal answers to the
     example inputs, `rehearsable` whether a zygote may answer them for its instances. Durations in seconds.
 
     `export` is the form that its modules are frozen in, None for torch's own, or `export_reason` says why they are not;
@@ -83,6 +84,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str | None = None
     digest: str | None = None
     reason: str | None = None
+    may_pass: bool = False
     compared: bool = False
     rehearsable: bool = False
     state_bytes: int = 0
@@ -126,7 +128,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 
     def stale(self) -> str | None:
         """Return why this can no longer be used, or None while it can."""
-        return self._unmade() or self.origin.changed(self._place) or self._damage()
+        return self._unmade() or self.origin.changed(self._place) or self._damage() or self._to_try_again()
 
     def unfit(self) -> str | None:
         """Return why this can no longer be used with a copy of the sources, or None while it can."""
@@ -141,6 +143,9 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         if self.interpreter is None or _environment(self.interpreter).is_made:
             return None
         return f"the environment of {self.interpreter} is gone"
+
+    def _to_try_again(self) -> str | None:
+        return f"it has no snapshot yet: {self.reason}" if self.may_pass else None
 
     def _damage(self) -> str | None:
         if self.snapshot is None or self.snapshot.startswith("s3://"):

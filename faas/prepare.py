@@ -207,6 +207,7 @@ def _unfrozen(made: Made, asked: str | None, python: str | None) -> Preparation:
         siblings=made.siblings,
         imports=made.imports,
         reason=made.reason,
+        may_pass=made.may_pass,
         state_bytes=made.state_bytes,
         setup_s=made.setup_s,
         export_reason=made.export_reason,

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import snapshot
 from faas import examples, export, instance, later, library_threads, modules, needs, rehearsal, targets, tasks
@@ -54,7 +54,8 @@ def _make(task: Task, report: Report) -> Made | Needs:
     begun = time.monotonic()
     state = _state(handler)
     setup_s = time.monotonic() - begun
-    digest, reason, size = _freeze(function, state, task, report)  # before a call can change it
+    frozen = _freeze(function, state, task, report)  # before a call can change it
+    digest = frozen.digest
     handler.after_thaw()
     form = task.export or function.spec.snapshot.export
     exported, export_reason, answers = None, None, None
@@ -72,8 +73,9 @@ def _make(task: Task, report: Report) -> Made | Needs:
         imports=imports,
         answers=answers,
         digest=digest,
-        reason=reason,
-        state_bytes=size,
+        reason=frozen.reason,
+        may_pass=frozen.may_pass,
+        state_bytes=frozen.num_bytes,
         setup_s=setup_s,
         globals=_globals(function, state),
         export=form if form in export.FORMS else None,
@@ -127,21 +129,30 @@ def _globals(function: Function, state: Any) -> tuple[str, ...]:
     return tuple(f"{module}.{name}" for module, values in state["globals"].items() for name in values)
 
 
-def _freeze(function: Function, state: Any, task: Task, report: Report) -> tuple[str | None, str | None, int]:
+class _Frozen(NamedTuple):
+    """The snapshot's digest and its tensors' bytes, or why there is none, and whether there may be the next time."""
+
+    digest: str | None = None
+    num_bytes: int = 0
+    reason: str | None = None
+    may_pass: bool = False
+
+
+def _freeze(function: Function, state: Any, task: Task, report: Report) -> _Frozen:
     if function.spec.snapshot.mode == "off":
-        return None, 'snapshot="off"', 0
+        return _Frozen(reason='snapshot="off"')
     if isinstance(state, Unkept):
-        return None, str(state), 0
+        return _Frozen(reason=str(state))
     what = "tensors" if function.spec.snapshot.mode == "weights" else "state"
     report(Step(f"freezing the {what} of {function.name}"))
     try:
         itself = {id(state["self"]): Itself()} if "self" in state and function.spec.snapshot.mode == "state" else {}
         manifest = snapshot.freeze(state, Path(task.folder), meta={"function": function.name}, replacing=itself)
     except snapshot.Unfreezable as error:
-        return None, f"{export.as_written(error.trail)}: {error.reason}", 0
+        return _Frozen(reason=f"{export.as_written(error.trail)}: {error.reason}")
     except snapshot.SnapshotError as error:
-        return None, str(error), 0
-    return manifest.digest, None, manifest.tensor_bytes
+        return _Frozen(reason=str(error), may_pass=isinstance(error, snapshot.NoSpaceError))
+    return _Frozen(manifest.digest, manifest.tensor_bytes)
 
 
 def _check(task: Task, report: Report) -> Checked:

@@ -45,8 +45,9 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     """The outcome of "make". `answers` are what the example inputs gave, as JSON texts; None where there are none.
 
-    `digest` is the snapshot's identity; None where nothing was frozen, for `reason`. `export` is the form that was to
-    be had; `exported` is None where there is none, for `export_reason`.
+    `digest` is the snapshot's identity; None where nothing was frozen, for `reason`, which may not hold the next time
+    where it `may_pass`. `export` is the form that was to be had; `exported` is None where there is none, for
+    `export_reason`.
     """
 
     description: Description
@@ -56,6 +57,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     answers: list[str] | None
     digest: str | None
     reason: str | None
+    may_pass: bool = False
     state_bytes: int
     setup_s: float
     globals: tuple[str, ...] = ()

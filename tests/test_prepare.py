@@ -1,6 +1,8 @@
 """Functions made ready for real: processes that import, set up, freeze, thaw and compare."""
 
 import asyncio
+import os
+import subprocess
 import textwrap
 from importlib import metadata
 from pathlib import Path
@@ -140,6 +142,34 @@ def test_state_that_cannot_be_frozen_is_named_and_setup_runs_instead(write, tmp_
     assert "client" in holds.reason
     assert "socket" in holds.reason
     assert any("instances run setup()" in step for step in steps)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_what_a_full_disk_kept_from_being_frozen_is_made_ready_again(write, tmp_path):
+    target, store = (
+        write("""
+        from faas import inference_function
+        @inference_function
+        class Large:
+            def setup(self):
+                self.bytes = bytearray(2**21)
+            def predict(self, x: int) -> int:
+                return len(self.bytes) + x
+    """),
+        tmp_path / "small",
+    )
+    store.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", store], check=True)
+    try:
+        (large,), _ = made(target, store)
+        assert large.snapshot is None
+        assert "No space left" in large.reason
+        subprocess.run(["mount", "-o", "remount,size=64m", store], check=True)
+        (large,), _ = made(target, store)
+        assert (large.reason, large.snapshot is None) == (None, False)
+        assert made(target, store)[1] == []
+    finally:
+        subprocess.run(["umount", store], check=True)
 
 
 def test_a_handler_whose_parts_refer_to_it_is_frozen_and_is_still_theirs(write, tmp_path):
