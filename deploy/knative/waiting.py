@@ -172,7 +172,7 @@ def _not_ready(
     revision = "" if last.revision is None else f" (revision {last.revision})"
     pod = "" if trouble.pod is None else f", pod {trouble.pod}"
     see = f"kubectl describe pod {trouble.pod} -n {namespace}" if trouble.pod else f"faas describe {name}"
-    said = ": ".join(part for part in (trouble.reason, trouble.message) if part)
+    said = ": ".join(part for part in (trouble.reason, trouble.message.rstrip(". ")) if part)
     said += hint(trouble, last.revision, pods, log)
     message = f"service {name}{revision} {what}{pod}: {said}; see more with: {see}"
     return NotReady(message, reason=reason, pod=trouble.pod, log=log)

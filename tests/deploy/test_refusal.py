@@ -67,7 +67,7 @@ def test_a_right_that_is_missing_names_where_rights_are_listed() -> None:
         (404, "the server could not find the requested resource", "install Knative Serving"),
         (403, "unable to create new content in namespace team because it is being terminated", "is being deleted"),
         (403, 'services "a" is forbidden: exceeded quota: team, requested: count/services=1', "raise it"),
-        (400, 'pods "try" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=1', "raise it"),
+        (400, 'pods "try" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3', "raise it"),
         (400, 'pods "try" is forbidden: maximum memory usage per Container is 150Mi, but limit is 200Mi: spec.template',
          "change memory in resources=, or have the operator change the maximum"),
         (400, 'pods "try" is forbidden: violates PodSecurity "restricted:latest": restricted volume types',
