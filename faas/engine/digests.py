@@ -26,6 +26,8 @@ class Digests:
         """Return the digest; None for an input of which there is none: it holds an object of an unknown kind."""
         try:
             written = _ENCODER.encode(kwargs)
+            if _MOMENT in written or _LATE_MOMENT in written or _FAR_MOMENT in written:
+                written += _AS_TEXT.encode(kwargs)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return None
         return self._base.copy().update(written).digest(length=_NUM_BYTES)
@@ -60,4 +62,17 @@ def _header(*form: Any) -> bytes:
     return _ENCODER.encode(form)
 
 
+def _text_hook(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else None
+
+
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_encode_hook, order="deterministic")
+
+_MOMENT, _LATE_MOMENT, _FAR_MOMENT = b"\xd6\xff", b"\xd7\xff", b"\xc7\x0c\xff"
+"""What a moment with an offset may begin with in MessagePack, and other things may hold.
+
+It is written as one of UTC, and a handler that asks for its hour can tell it from one of another offset.
+"""
+
+_AS_TEXT: Final = msgspec.json.Encoder(enc_hook=_text_hook, order="deterministic")
+"""Writes moments with their offsets; what it leaves out has been written."""

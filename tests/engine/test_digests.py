@@ -124,3 +124,22 @@ def test_equal_objects_have_equal_digests_and_others_do_not(one: Any, other: Any
 @pytest.mark.parametrize("unknown", [object(), [object()], 2**70, np.array([object()])])
 def test_of_what_it_does_not_know_there_is_none(unknown: Any):
     assert digests.of({"x": unknown}) is None
+
+
+@pytest.mark.parametrize(
+    "within",
+    [lambda at: at, lambda at: [at], lambda at: Model(weight=1, when=at)],
+    ids=["itself", "in a list", "in a model"],
+)
+def test_a_moment_of_another_offset_is_another_input(within: Any):
+    here = datetime.timezone(datetime.timedelta(hours=1))
+    noon = datetime.datetime(2020, 1, 2, 12, tzinfo=datetime.UTC)
+    assert noon == noon.astimezone(here)
+    assert noon.hour != noon.astimezone(here).hour
+    assert of(within(noon)) != of(within(noon.astimezone(here)))
+    assert of(within(noon)) == of(within(noon.replace()))
+    for fraction in (0, 5):
+        far = datetime.datetime(2600, 1, 2, 12, 0, 0, fraction, tzinfo=datetime.UTC)
+        assert of(within(far)) != of(within(far.astimezone(here)))
+        old = far.replace(year=1600)
+        assert of(within(old)) != of(within(old.astimezone(here)))
