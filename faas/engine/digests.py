@@ -49,8 +49,13 @@ def _encode_hook(value: Any) -> Any:
         flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         return msgspec.msgpack.Ext(_ARRAY, header + flat.tobytes())
     if hasattr(value, "model_dump"):
-        return [type(value).__qualname__, value.model_dump()]
+        return [type(value).__qualname__, *_state_of_model(value)]
     raise TypeError(f"{type(value).__qualname__} has no digest")
+
+
+def _state_of_model(model: Any) -> list[Any]:
+    """Return what a pydantic model holds. A dump may leave fields out, or write them otherwise than they are."""
+    return [vars(model), getattr(model, "__pydantic_extra__", None), getattr(model, "model_fields_set", None)]
 
 
 def _type_of(array: Any) -> Any:
@@ -63,7 +68,7 @@ def _header(*form: Any) -> bytes:
 
 
 def _text_hook(value: Any) -> Any:
-    return value.model_dump() if hasattr(value, "model_dump") else None
+    return vars(value) if hasattr(value, "model_dump") else None
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_encode_hook, order="deterministic")

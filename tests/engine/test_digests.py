@@ -121,6 +121,37 @@ def test_equal_objects_have_equal_digests_and_others_do_not(one: Any, other: Any
     assert of(one) != of(other)
 
 
+class Discreet(pydantic.BaseModel, extra="allow"):
+    tenant: str = pydantic.Field("a", exclude=True)
+    weight: float = 0.0
+    parts: list[Model] = []
+
+    @pydantic.field_serializer("weight")
+    def rounded(self, weight: float) -> int:
+        return round(weight)
+
+
+class Listed(pydantic.RootModel[list[int]]):
+    def __iter__(self) -> Any:  # type: ignore[override]
+        return iter(self.root)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"tenant": "a"}, {"tenant": "b"}),
+        ({"weight": 1.1}, {"weight": 1.2}),
+        ({"more": 1}, {"more": 2}),
+        ({"parts": []}, {"parts": [{"weight": 1, "when": "2026-01-01T00:00"}]}),
+        ({}, {"tenant": "a"}),
+    ],
+)
+def test_a_model_is_told_by_what_it_holds_and_not_by_what_it_would_write(one: Any, other: Any):
+    assert of(Discreet(**one)) == of(Discreet(**one))
+    assert of(Discreet(**one)) != of(Discreet(**other))
+    assert of(Listed([1])) == of(Listed([1])) != of(Listed([2]))
+
+
 @pytest.mark.parametrize("unknown", [object(), [object()], 2**70, np.array([object()])])
 def test_of_what_it_does_not_know_there_is_none(unknown: Any):
     assert digests.of({"x": unknown}) is None
