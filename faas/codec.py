@@ -153,7 +153,7 @@ def encode_hook(value: Any) -> Any:
     if plain is not NotImplemented:
         return plain
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True)  # as the schema says, and as it is read
     if value is None or isinstance(value, bool):
         return _KEYS[value]
     if type(value).__name__ in _MISSING and type(value).__module__.startswith("pandas."):

@@ -362,6 +362,18 @@ def test_pydantic_models_are_read_and_their_errors_told():
     assert told.value.field == "$"
 
 
+def test_a_pydantic_model_is_written_by_the_names_that_it_is_read_by():
+    class User(pydantic.BaseModel):
+        user_name: str = pydantic.Field(alias="userName")
+
+    def echo(user: User) -> User: ...
+
+    made = signature(echo)
+    body = made.body_of({"user": User(userName="Ada")})
+    assert body == b'{"userName":"Ada"}'
+    assert made.decode(body)["user"] == made.answer(body) == User(userName="Ada")
+
+
 def test_where_a_list_of_pydantic_models_does_not_fit_is_told():
     def many(models: list[Model]) -> int: ...
 
