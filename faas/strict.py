@@ -34,13 +34,25 @@ def checker(kind: Any, seen: dict[Any, list[Check]] | None = None) -> Check | No
     fields = fields_of(kind) if origin is None else _fields_of_generic(origin, args)
     if fields is not None:
         return _object(kind, fields, seen)
+    positions = _positions(kind)
+    if positions is not None:
+        return _each_position([checker(a, seen) for a in positions])
     if origin in (list, set, frozenset, tuple) or (origin is not None and _is_sequence(origin)):
-        inner = [checker(a, seen) for a in args if a is not Ellipsis]
-        return _each(inner[0]) if inner and inner[0] is not None else None
+        inner = checker(args[0], seen) if args else None
+        return None if inner is None else _each(inner)
     if origin is not None and _is_mapping(origin):
-        inner = [checker(a, seen) for a in args[1:]]
-        return _each_value(inner[0]) if inner and inner[0] is not None else None
+        inner = checker(args[1], seen) if len(args) > 1 else None
+        return None if inner is None else _each_value(inner)
     return _any(tuple(c for c in (checker(a, seen) for a in args) if c is not None))
+
+
+def _positions(kind: Any) -> list[Any] | None:
+    """Return the types of the elements of a tuple that has so many; None of anything else."""
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        hints = get_type_hints(kind, include_extras=True)
+        return [hints.get(name, Any) for name in kind._fields]
+    args = get_args(kind)
+    return list(args) if get_origin(kind) is tuple and Ellipsis not in args else None
 
 
 def _is_sequence(origin: Any) -> bool:
@@ -135,6 +147,19 @@ def _each(inner: Check) -> Check:
         if isinstance(value, list):
             for index, held in enumerate(value):
                 inner(held, f"{path}[{index}]")
+
+    return check
+
+
+def _each_position(inner: list[Check | None]) -> Check | None:
+    if not any(inner):
+        return None
+
+    def check(value: Any, path: str) -> None:
+        if isinstance(value, list):
+            for index, (one, held) in enumerate(zip(inner, value, strict=False)):
+                if one is not None:
+                    one(held, f"{path}[{index}]")
 
     return check
 

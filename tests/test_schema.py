@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 import attrs
 import msgspec
@@ -294,6 +294,35 @@ def test_a_field_is_unknown_to_the_struct_of_a_union_that_it_is_meant_for():
     made = Signature.of(both, batched=False)
     assert made.decode(b'[{"type": "box"}, {"type": "circle"}]') == {"shapes": [Box(), Circle()]}
     for body, path in ((b'[{"type": "box", "x": 1}]', "$[0].x"), (b'{"type": "circle", "x": 1}', "$.x")):
+        with pytest.raises(SchemaMismatch) as told:
+            made.decode(body)
+        assert told.value.field == path
+
+
+@dataclass
+class Left:
+    a: int = 0
+
+
+@dataclass
+class Right:
+    b: int = 0
+
+
+class Both(NamedTuple):
+    left: Left
+    right: Right
+    note: str = ""
+
+
+@pytest.mark.parametrize("kind", [tuple[Left, Right], Both, Annotated[tuple[Left, Right], "as two"]])
+def test_each_element_of_a_tuple_has_fields_of_its_own(kind):
+    def takes(one) -> int: ...
+
+    takes.__annotations__["one"] = kind
+    made = Signature.of(takes, batched=False)
+    assert tuple(made.decode(b'[{"a": 1}, {"b": 2}]')["one"])[:2] == (Left(1), Right(2))
+    for body, path in ((b'[{"b": 1}, {"b": 2}]', "$[0].b"), (b'[{"a": 1}, {"a": 2}]', "$[1].a")):
         with pytest.raises(SchemaMismatch) as told:
             made.decode(body)
         assert told.value.field == path
