@@ -3,8 +3,9 @@
 On a CPU the model is kept as onnxruntime has optimised it, in the ways that are the same on every CPU, with its larger
 weights in a file of their own that onnxruntime maps. Opening it again has little left to do. What it would do for the
 CPU at hand alone (the layout of convolutions) it still does when it is opened.
-Known to be lost, since a session does not tell them: custom operator libraries, initializers given in memory and
-overrides of free dimensions. A session that needs them fails when it is opened again; register a reducer of your own.
+A session does not tell all that it was made of: custom operator libraries, initializers given in memory and overrides
+of free dimensions are lost. Before it is kept it is opened again and called: one that needs the first two is refused
+then, and wants a reducer of your own. Overrides of dimensions change no answer.
 Onnxruntime is imported inside the functions: a graph without sessions does without it.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapshot.mapping import map_private, opened
+from snapshot.onnx_answers import differ
 from snapshot.onnx_model import external_files, is_ort_format
 from snapshot.reducers import KeptFiles, Reduced, threads_for
 
@@ -56,8 +58,13 @@ def reduce_session(session: "onnxruntime.InferenceSession") -> Reduced:
         raise TypeError(f"{type(session).__qualname__} is a session with changes of its own: register a reducer for it")
     model, files = _model_files(session)
     options = _changed_options(session.get_session_options())
+    kept = _optimised(session, options, model)
+    if kept is None:
+        asked = session.get_providers()
+        again = onnxruntime.InferenceSession(_source(session), _session_options(options), providers=asked)
+        _check_answers(session, again)
     return open_session, (
-        _optimised(session, options, model) or KeptFiles(files),
+        kept or KeptFiles(files),
         model,
         options,
         [(name, session.get_provider_options()[name]) for name in session.get_providers()],
@@ -123,20 +130,33 @@ def _optimised(session: "onnxruntime.InferenceSession", options: dict[str, Any],
     session_options.optimized_model_filepath = str(folder / model)
     for key, value in (("file_name", f"{model}.data"), ("min_size_in_bytes", str(_LARGE_WEIGHT_BYTES))):
         session_options.add_session_config_entry(f"session.optimized_model_external_initializers_{key}", value)
-    source = session._model_path if session._model_bytes is None else session._model_bytes
     reading = onnxruntime.SessionOptions()
     reading.graph_optimization_level = levels.ORT_DISABLE_ALL
     reading.add_session_config_entry("session.disable_prepacking", "1")
     try:
-        onnxruntime.InferenceSession(source, session_options, providers=session.get_providers())
+        onnxruntime.InferenceSession(_source(session), session_options, providers=session.get_providers())
         # It writes some models so that it cannot read them, those with weights in branches and loops among them.
-        onnxruntime.InferenceSession(folder / model, reading, providers=session.get_providers())
+        again = onnxruntime.InferenceSession(folder / model, reading, providers=session.get_providers())
     except Exception:  # of any kind: what cannot be written (operators of the user's own) is kept as it is
         shutil.rmtree(folder)
         return None
     kept = KeptFiles({path.name: path for path in sorted(folder.iterdir())})
     weakref.finalize(kept, shutil.rmtree, folder, ignore_errors=True)  # once they are written
+    _check_answers(session, again)
     return kept
+
+
+def _check_answers(session: "onnxruntime.InferenceSession", again: "onnxruntime.InferenceSession") -> None:
+    """Raises ValueError where the session, opened again on its files, answers otherwise."""
+    if differ(session, again):
+        raise ValueError(
+            "opened again on its model's files, it answers otherwise: it was given initializers in memory, or the "
+            "files have changed since it was opened"
+        )
+
+
+def _source(session: "onnxruntime.InferenceSession") -> Any:
+    return session._model_path if session._model_bytes is None else session._model_bytes
 
 
 def _model_files(session: "onnxruntime.InferenceSession") -> tuple[str, dict[str, Path | bytes]]:

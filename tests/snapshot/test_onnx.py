@@ -50,6 +50,39 @@ def test_a_session_answers_as_before(tmp_path: Path, as_bytes: bool) -> None:
     assert "onnxruntime" in manifest.libraries
 
 
+@pytest.mark.parametrize("level", [ALL, OFF])
+def test_a_session_that_was_given_initializers_is_refused(tmp_path: Path, level: Any) -> None:
+    given = onnxruntime.OrtValue.ortvalue_from_numpy(WEIGHTS * 7)
+    session_options = onnxruntime.SessionOptions()
+    session_options.graph_optimization_level = level
+    session_options.add_initializer("w", given)
+    session = onnxruntime.InferenceSession(INLINE, session_options, providers=CPU)
+    with pytest.raises(snapshot.Unfreezable, match=r"state\['session'\]: .* given initializers in memory"):
+        snapshot.freeze({"session": session}, tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_session_whose_file_was_overwritten_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "adder.onnx"
+    path.write_bytes(INLINE)
+    session = session_on(path)
+    path.write_bytes(adder(tensor("w", 4, raw=(WEIGHTS + 1).tobytes()), 4))
+    with pytest.raises(snapshot.Unfreezable, match="the files have changed since it was opened"):
+        snapshot.freeze([session], tmp_path / "s")
+
+
+def random_session() -> onnxruntime.InferenceSession:
+    node = helper.make_node("RandomNormal", [], ["y"], shape=[3])
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])]
+    graph = helper.make_graph([node], "random", [], outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=CPU)
+
+
+def test_a_session_that_draws_random_numbers_is_kept(roundtrip: Roundtrip) -> None:
+    assert roundtrip(random_session()).run(None, {})[0].shape == (3,)
+
+
 def test_weights_in_another_file_are_kept_beside_the_model(tmp_path: Path) -> None:
     home = tmp_path / "model"
     (home / "data").mkdir(parents=True)
@@ -91,16 +124,18 @@ def test_nothing_is_left_of_the_optimising(tmp_path: Path, monkeypatch: pytest.M
 def test_a_model_that_onnxruntime_cannot_write_is_kept_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = session_on(INLINE)
+    session, opened = session_on(INLINE), onnxruntime.InferenceSession.__init__
+
+    def refuse(made: Any, model: Any, options: onnxruntime.SessionOptions, **more: Any) -> None:
+        if options.optimized_model_filepath:
+            raise RuntimeError("this model has operators that cannot be written")
+        opened(made, model, options, **more)
+
     with monkeypatch.context() as patch:
         patch.setattr(onnxruntime.InferenceSession, "__init__", refuse)
         manifest = snapshot.freeze(session, tmp_path / "s")
     assert [file.num_bytes for file in manifest.files] == [len(INLINE)]
     assert answer(snapshot.thaw(tmp_path / "s").state) == [1.0, 2.0, 3.0, 4.0]
-
-
-def refuse(*_: object, **__: object) -> None:
-    raise RuntimeError("this model has operators that cannot be written")
 
 
 @pytest.mark.parametrize("as_bytes", [True, False])
