@@ -8,6 +8,8 @@ _NO_LOG: Final = ("unable to retrieve container logs for ", "failed to try resol
 """How the kubelet begins what it answers in place of a log that is there no more."""
 _ERROR: Final = "error: "
 _NEXT: Final = "next: "
+_LONGEST: Final = 300
+"""Of a line in a message: the log below has it in full."""
 
 
 def plain(line: str) -> str:
@@ -30,7 +32,8 @@ def plain(line: str) -> str:
 def last_words(text: str) -> str:
     """Return the line of a log that says why its process has ended: the last but for what a command says to do next."""
     lines = [line.strip() for line in plain_lines(text) if not line.startswith(_NEXT)]
-    return lines[-1].removeprefix(_ERROR) if lines else ""
+    said = lines[-1].removeprefix(_ERROR) if lines else ""
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
 
 
 def plain_lines(text: str) -> list[str]:

@@ -43,3 +43,4 @@ def test_last_words_are_those_of_the_error_and_not_what_to_do_next() -> None:
     assert last_words(f"{json.dumps(OURS)}\n{ended}") == "the bundle cannot be loaded: no licence"
     assert last_words("Traceback\nValueError: no\n") == "ValueError: no"
     assert last_words(" \n") == ""
+    assert last_words("x" * 2000) == "x" * 300 + "..."
