@@ -38,7 +38,6 @@ _SETTINGS: Final = (
     _Setting("the locale", "locale", lambda locale: locale.setlocale(locale.LC_ALL)),
     _Setting("the working directory", "os", lambda os: os.getcwd()),
     _Setting("places that modules are found in", "sys", lambda sys: [one for one in sys.path if _is_users(one)]),
-    _Setting("Python's limit of recursion", "sys", lambda sys: sys.getrecursionlimit()),
     _Setting("how many digits Python's integers are written with", "sys", lambda sys: sys.get_int_max_str_digits()),
     _Setting("how long sockets wait", "socket", lambda socket: socket.getdefaulttimeout(), None),
     _Setting("csv's limit of fields", "csv", lambda csv: csv.field_size_limit(), 131072),

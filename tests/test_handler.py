@@ -211,7 +211,6 @@ def test_threads_that_a_library_starts_again_when_it_needs_them_are_ended():
         "decimal",
         "cwd",
         "path",
-        "recursion",
         "digits",
         "sockets",
         "csv",
