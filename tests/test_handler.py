@@ -190,11 +190,6 @@ def test_threads_that_a_library_starts_again_when_it_needs_them_are_ended():
         (lambda: [os.getcwd(), os.chdir("/")][0], os.chdir, "the working directory"),
         (lambda: sys.path.append("lib"), lambda was: sys.path.remove("lib"), "places that modules are found in"),
         (
-            lambda: [sys.getrecursionlimit(), sys.setrecursionlimit(5000)][0],
-            sys.setrecursionlimit,
-            "limit of recursion",
-        ),
-        (
             lambda: [sys.get_int_max_str_digits(), sys.set_int_max_str_digits(0)][0],
             sys.set_int_max_str_digits,
             "how many digits",
