@@ -2,7 +2,8 @@
 
 A lock that nobody holds has no state. Python's events, conditions, semaphores, barriers and queues are made of such
 locks and of plain values, so they come back as they were, with their items, once the locks do. A lock that is held
-would come back held by nobody: it is refused, as are threads, child processes, open files and weak references.
+would come back held by nobody: it is refused, as are threads, child processes, open files and weak references. A view
+of memory, which cloudpickle would make bytes of, has a copy of its own to look at.
 """
 
 import sys
@@ -70,6 +71,18 @@ def _reduce_text_file(file: "TextIO") -> Reduced:
     return _OPEN_FILE(file)
 
 
+def _reduce_memoryview(view: memoryview) -> Reduced:
+    if view.ndim != 1 or not view.contiguous:
+        raise TypeError("it is a view of scattered memory: keep the array that it looks at")
+    content = bytes(view) if view.readonly else bytearray(view)
+    return as_view, (content, view.format)
+
+
+def as_view(content: bytes | bytearray, form: str) -> memoryview:
+    """What skeletons name for a view of memory."""
+    return memoryview(content).cast("B").cast(form)  # type: ignore[call-overload,no-any-return]
+
+
 class _Refusal:
     """A reducer that refuses, for a reason."""
 
@@ -90,6 +103,7 @@ REDUCERS: Mapping[str, Reducer] = {
     "_thread._local": _reduce_local,
     "_queue.SimpleQueue": _reduce_simple_queue,
     "asyncio.locks.Lock": _reduce_async_lock,
+    "builtins.memoryview": _reduce_memoryview,
     "_io.TextIOWrapper": _reduce_text_file,
     **dict.fromkeys(("_io.BufferedReader", "_io.BufferedWriter", "_io.BufferedRandom", "_io.FileIO"), _OPEN_FILE),
     **dict.fromkeys(("weakref.ReferenceType", "weakref.ProxyType", "weakref.CallableProxyType"), _WEAK),

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 
 import snapshot
@@ -178,3 +179,18 @@ def test_what_a_user_registers_goes_first(tmp_path: Path, monkeypatch: pytest.Mo
     snapshot.reducer(threading.Thread)(lambda thread: (str, (thread.name,)))
     snapshot.freeze([threading.Thread(name="mine")], tmp_path / "s")
     assert snapshot.thaw(tmp_path / "s").state == ["mine"]
+
+
+def test_views_of_memory_are_views_again(roundtrip: Roundtrip) -> None:
+    frozen, changing, numbers = roundtrip(
+        [memoryview(b"ab"), memoryview(bytearray(b"ab")), np.arange(3, dtype="f4").data]
+    )
+    assert (frozen.readonly, changing.readonly) == (True, False)
+    changing[0] = ord("c")
+    assert (frozen.tobytes(), changing.tobytes()) == (b"ab", b"cb")
+    assert (numbers.format, numbers.tolist()) == ("f", [0.0, 1.0, 2.0])
+
+
+def test_a_view_of_scattered_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(snapshot.Unfreezable, match="keep the array that it looks at"):
+        snapshot.freeze([np.arange(4).reshape(2, 2).data], tmp_path / "s")
