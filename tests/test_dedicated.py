@@ -360,6 +360,18 @@ def test_what_such_a_process_imports_is_known(tmp_path, slow):
     assert [name for name in NOT_OURS if name in found] == []
 
 
+def test_one_that_takes_too_long_says_so_in_a_line_and_logs_where_it_stood(tmp_path):
+    source = SLOW.replace("import inference_function", "import Calls, inference_function").replace(
+        "@inference_function", "@inference_function(calls=Calls(startup_timeout_s=0.5))"
+    )
+    with container(tmp_path, "--bundle", str(packed(tmp_path, source)), SETUP_S="60") as served:
+        assert served.process.stderr is not None
+        served.lines += served.process.stderr
+        assert served.process.wait(30) == 1
+    assert "in setup" in served.said
+    assert "error: slow did not start: it took longer than startup_timeout_s=0.5\n" in served.said
+
+
 def test_what_is_no_bundle_is_told(tmp_path):
     done = run(*COMMAND[2:], "serve", "--bundle", str(tmp_path), "--port", "0")
     assert done.returncode == 1
