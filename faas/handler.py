@@ -136,14 +136,13 @@ class Handler:
     def _capture(self, known: Known) -> State:
         from faas.contents import slots_of
 
-        if changed := known.changed_functions():
+        attributes, rebound = dict(getattr(self._object, "__dict__", {})), known.changed()
+        state = (*attributes.values(), *(one for names in rebound.values() for one in names.values()))
+        if changed := known.changed_functions(state):
             raise Unkept(f"setup() changed {', '.join(changed)}, which no snapshot has: keep it in self, or a global")
-        rebound = known.changed()
-        if self._object is None:
-            return {"attributes": {}, "globals": rebound}
-        if not hasattr(self._object, "__dict__") or slots_of(self._object):
+        if self._object is not None and (not hasattr(self._object, "__dict__") or slots_of(self._object)):
             raise Unkept(f"{type(self._object).__name__} keeps its state in __slots__, which no snapshot holds")
-        return {"attributes": dict(self._object.__dict__), "globals": rebound}
+        return {"attributes": attributes, "globals": rebound}
 
 
 def _bind(names: dict[str, dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import _lru_cache_wrapper
 from importlib.machinery import SourceFileLoader
 from pathlib import PurePath
@@ -51,8 +51,12 @@ class Known:
                     found.setdefault(namespace, {})[name] = value
         return found
 
-    def changed_functions(self) -> list[str]:
-        """Return what functions hold other things than before, which no name can be bound to, in words."""
+    def changed_functions(self, state: Iterable[object]) -> list[str]:
+        """Return what functions hold other things than before, which no name can be bound to, in words.
+
+        A result that a cache keeps is none of these where it is among `state`: it is not made again for that.
+        """
+        in_state = {id(one) for one in state}
         held = [
             f"what {_title(function)}() holds"
             for function, content in self._functions.values()
@@ -61,7 +65,8 @@ class Known:
         kept = [
             f"what {_title(cache)}() keeps of its results"
             for cache, num_results in self._caches.values()
-            if cache.cache_info().currsize > num_results and not _is_unchanging([*_results(cache)])
+            if cache.cache_info().currsize > num_results
+            and not _is_unchanging([one for one in _results(cache) if id(one) not in in_state])
         ]
         return [*held, *kept]
 

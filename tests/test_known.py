@@ -113,7 +113,7 @@ def known(app, monkeypatch):
 def test_what_was_changed_where_it_is_has_its_name(app, known, change, names):
     exec(change, app.__dict__)
     assert {namespace: list(values) for namespace, values in known.changed().items()} == names
-    assert known.changed_functions() == []
+    assert known.changed_functions(()) == []
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_was_changed_where_it_is_has_its_name(app, known, change, names):
 )
 def test_what_functions_hold_is_told(app, known, change, words):
     exec(change, app.__dict__)
-    assert known.changed_functions() == [words]
+    assert known.changed_functions(()) == [words]
 
 
 def test_state_in_classes_and_in_place_is_back_where_it_was(app):
@@ -162,3 +162,11 @@ def test_a_setup_whose_functions_keep_what_it_did_runs_in_every_instance(app):
     app.Model.user.setup = lambda self: app.loaded("a")
     with pytest.raises(Unkept, match=r"what known_app.loaded\(\) keeps of its results, which no snapshot has"):
         Handler(app.Model).setup_to_keep()
+
+
+def test_a_cached_result_that_is_in_the_state_is_no_obstacle(app):
+    def setup(self):
+        self.model = app.loaded("a")
+
+    app.Model.user.setup = setup
+    assert Handler(app.Model).setup_to_keep()["attributes"] == {"model": {"name": "a"}}

@@ -23,10 +23,8 @@ _MAX_TRIES = 3
 _LOOK_AGAIN_S = 0.5
 _MAX_LOOKS = 3
 _EXHAUSTED = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_STATUS_AT, _FIVE = (
-    len(b"HTTP/1.1 "),
-    ord("5"),
-)  # where the first digit of a plain answer's status is, and that of errors
+_STATUS_AT = len(b"HTTP/1.1 ")  # of a plain answer
+_FIVE = ord("5")  # what the statuses of errors begin with
 
 
 class Exchange:

@@ -16,7 +16,7 @@ def explained(error: Exception) -> Failure | None:
     if isinstance(error, errors.NotReady):
         for line in error.log:
             click.echo(f"    {line}", err=True)
-        return Failure(error.args[0], "mend what it says, then deploy again; calls stay where they were")
+        return Failure(error.args[0], "mend what it says, then deploy again; a revision that served before still does")
     if isinstance(error, InvalidSpec):
         return Failure(str(error).removesuffix(f"; {error.remedy}"), error.remedy, CALL_WAS_WRONG)
     if isinstance(error, ImageError):
