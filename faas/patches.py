@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import gc
 import sys
+from collections.abc import Iterator, Mapping
 from types import FunctionType, ModuleType
+from typing import Any, Final
 
 from faas import modules
 
 Place = tuple[str, str]
 """A module or class, and the name in it."""
 
+_NAMES_OF_CLASS: Final = type.__dict__["__dict__"].__get__
+
 
 def now() -> dict[Place, object]:
     """Return what stands where now."""
     homes = {id(vars(module)) for module in modules.of_user()}
-    own: list[object] = [one for one in gc.get_objects() if type(one) is FunctionType and id(one.__globals__) in homes]
-    own += [one for module in modules.of_user() for one in list(vars(module).values()) if _is_of(module, one)]
-    mine = {id(one) for one in own}
+    own = {id(one) for module in modules.of_user() for one in list(vars(module).values()) if _is_of(module, one)}
     found: dict[Place, object] = {}
-    for names in gc.get_referrers(*own) if own else ():
-        if type(names) is dict and (owner := _owner(names)) is not None:
-            found.update({(owner, name): one for name, one in list(names.items()) if id(one) in mine})
+    for owner, names in _places() if homes else ():
+        for name, one in list(names.items()):
+            if (type(one) is FunctionType and id(one.__globals__) in homes) or id(one) in own:
+                found[owner, name] = one
     return found
 
 
@@ -30,15 +32,28 @@ def made_since(before: dict[Place, object]) -> list[str]:
     return sorted(f"{owner}.{name}" for (owner, name), one in now().items() if before.get((owner, name)) is not one)
 
 
-def _owner(names: dict[str, object]) -> str | None:
-    """Return the installed module, or class of one, whose names these are; None for all other dictionaries."""
-    named, home = names.get("__name__"), names.get("__module__")
-    if isinstance(named, str) and (module := sys.modules.get(named)) is not None and vars(module) is names:
-        return None if modules.is_users(module) or named == "__main__" else named
-    if not isinstance(home, str) or modules.is_users_file(getattr(sys.modules.get(home), "__file__", None)):
-        return None
-    kinds = (one for one in gc.get_referrers(names) if issubclass(type(one), type) and one.__module__ == home)
-    return next((f"{home}.{kind.__qualname__}" for kind in kinds), None)
+def _places() -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the installed modules, and the classes of such, with their names."""
+    installed = {"builtins"}
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and name != "__main__" and not modules.is_users(module):
+            installed.add(name)
+            yield name, object.__getattribute__(module, "__dict__")  # a lazy one is not loaded for that
+    for kind in _classes():
+        names = _NAMES_OF_CLASS(kind)
+        if (home := names.get("__module__")) in installed:
+            yield f"{home}.{kind.__qualname__}", names
+
+
+def _classes() -> list[Any]:
+    """Return all classes that there are."""
+    found = {id(object): object}  # by which they are, as metaclasses may have them equal
+    waiting: list[Any] = [object]
+    while waiting:
+        below = {id(one): one for one in type.__subclasses__(waiting.pop()) if id(one) not in found}
+        found |= below
+        waiting += below.values()
+    return [*found.values()]
 
 
 def _is_of(module: ModuleType, one: object) -> bool:

@@ -63,8 +63,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     `imports` are the installed modules that `setup()` and a first call had loaded; `siblings` the names of all the
     target's functions. `snapshot` is the folder of the frozen state and `digest` its identity; where they are None,
     `reason` says why, and instances run `setup()`; where that `may_pass` (a full disk), it is made ready again the next
-    time. `compared` tells whether the thawed state gave equal answers to the
-    example inputs, `rehearsable` whether a zygote may answer them for its instances. Durations in seconds.
+    time. `compared` tells whether the thawed state gave equal answers to the example inputs, `rehearsable` whether a
+    zygote may answer them for its instances. Durations in seconds.
 
     `export` is the form that its modules are frozen in, None for torch's own, or `export_reason` says why they are not;
     `asked` is what was asked for when it was made, for the next time. `later` are the packages that it does without,
