@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import marshal
 import sys
@@ -14,8 +15,10 @@ from blake3 import blake3
 
 from faas import modules
 
-_ATOMS: Final = (type(None), bool, int, float, complex, str, bytes, type(...))
+_ATOMS: Final = (type(None), bool, int, float, complex, str, type(...))
 _PLAIN: Final = (list, tuple, dict, set, frozenset)
+_MANY: Final = 64
+"""So many items are written in one go, where they are plain values alone."""
 _LAID_OPEN: Final = frozenset({"torch.nn.modules.module.Module", "sklearn.base.BaseEstimator"})
 """Libraries' classes whose objects are looked into: models that a module makes and `setup()` gives their weights."""
 
@@ -33,11 +36,6 @@ class Contents:
     def of(self, value: object) -> bytes:
         """Return the digest of an object."""
         digest = blake3(max_threads=blake3.AUTO)
-        if type(value) in _PLAIN:
-            try:
-                return digest.update(marshal.dumps(value, 2)).digest()  # type: ignore[arg-type]  # plain values alone, as fast as can be
-            except ValueError:
-                pass
         numbers: dict[int, int] = {}
         met: list[object] = []  # kept while ids count, since some of it was made here
         waiting: list[object] = [value]
@@ -157,8 +155,11 @@ def _attributes(one: object) -> list[object]:
 
 def _memory(one: object) -> tuple[str, memoryview | bytes] | None:
     """Return what tells how bytes are to be read, and the bytes, of what is little more than bytes."""
-    if type(one) is bytearray:
-        return "bytes ", bytes(one)
+    if issubclass(type(one), bytes | bytearray):
+        return f"{type(one).__qualname__} ", memoryview(one)  # type: ignore[arg-type]
+    if type(one) in _PLAIN and len(one) >= _MANY:  # type: ignore[arg-type]
+        with contextlib.suppress(ValueError):  # it holds others than plain values
+            return "plain ", marshal.dumps(one, 2)  # type: ignore[arg-type]
     if _is_array(one):
         array: Any = one
         return None if array.dtype.hasobject else (f"array {array.dtype} {array.shape} ", array.tobytes())

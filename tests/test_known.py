@@ -48,6 +48,7 @@ APP = """
         def __class__(self): raise RuntimeError("outside of its context")
 
     CONFIG, SLOTS, RAISES = Config(), Slots(), Raises()
+    LONG, BYTES = [[n] for n in range(1000)], bytearray(b"abc")
 
     def score(x, seen=[]): return x
     def make():
@@ -97,6 +98,9 @@ def known(app, monkeypatch):
         ("TABLE[1] = 5", {"known_app": ["TABLE"]}),
         ("NET.weight.data.fill_(3)", {"known_app": ["NET"]}),
         ("NET.eval()", {"known_app": ["NET"]}),
+        ("LONG[500].append(1)", {"known_app": ["LONG"]}),
+        ("LONG[500].append(SLOTS)", {"known_app": ["LONG"]}),
+        ("BYTES[0] = 0", {"known_app": ["BYTES"]}),
         ("SPACE.x = 2", {"known_app": ["SPACE"]}),
         ("CONFIG.scale = 2", {"known_app": ["CONFIG"]}),
         ("CONFIG.more['k'] = SLOTS", {"known_app": ["CONFIG"]}),
