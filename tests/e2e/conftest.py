@@ -35,8 +35,10 @@ class Box:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return faas(*arguments, home=self.home)
 
-    def popen(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(_command(*arguments), env=environ(self.home), stderr=subprocess.PIPE, text=True)
+    def popen(self, *arguments: str, stdout: int | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            _command(*arguments), env=environ(self.home), stdout=stdout, stderr=subprocess.PIPE, text=True
+        )
 
     def listed(self, what: str) -> list[dict]:
         return json.loads(self.run(what, "--json").stdout)

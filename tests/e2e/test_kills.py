@@ -12,7 +12,7 @@ from benchmarks.killing import Toll
 
 pytestmark = pytest.mark.slow
 
-FEW_AND_MANY = pytest.mark.parametrize("num", [2, pytest.param(50, marks=pytest.mark.slow)])
+FEW_AND_MANY = pytest.mark.parametrize("num", [2, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(400)])])
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ APP = """
 
     @inference_function(scaling=Scaling(scaledown_window_s=6, max_instances=2))
     async def say(x: float) -> str:
+        print("called")
         await asyncio.sleep(x)
         return "VERSION " + NOTE
 """
@@ -246,9 +247,9 @@ def test_a_deleted_function_answers_what_it_has_and_is_not_found_afterwards(livi
 
     async def story():
         async with httpx.AsyncClient(base_url=living.box.url, timeout=30) as client:
-            call = asyncio.ensure_future(client.post("/f/say/", json=1.5))
-            await asyncio.sleep(0.5)
-            with living.box.popen("logs", "say", "--follow") as following:
+            call = asyncio.ensure_future(client.post("/f/say/", json=5))
+            with living.box.popen("logs", "say", "--follow", stdout=subprocess.PIPE) as following:
+                assert "called" in await asyncio.to_thread(following.stdout.readline)
                 await asyncio.to_thread(living.run, "delete", "say", "--yes")
                 assert call.done()
                 assert await asyncio.to_thread(following.wait, 30) == 0
