@@ -118,6 +118,7 @@ def test_l9_memory_is_freed_and_not_on_a_thread_that_calls_need(run):
     async def story() -> None:
         async with keeping(1) as kept:
             await kept.answer()
+            await kept.thread.run(lambda: None)  # which has let go of the batch by then
             kept.bench.put(2)
             await kept.keeper.follow()
             torn_down_on, freed_on = kept.bench.ended_on[1]
