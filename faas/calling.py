@@ -14,7 +14,7 @@ from faas import codec
 from faas.address import Address
 from faas.clock import monotonic
 from faas.connections import client_of
-from faas.errors import BadInput, PlatformError, RemoteError
+from faas.errors import BadInput, PlatformError, RemoteError, at_field
 
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
@@ -110,9 +110,8 @@ def _connection_errors(request: Request) -> Iterator[None]:
 def _remote_error(name: str, response: httpx.Response) -> RemoteError:
     problem = _problem(response.content)
     detail = problem.get("detail") or response.text[:_ERROR_TEXT_LENGTH] or response.reason_phrase
-    field = problem.get("field", "$")
-    where = "" if field == "$" or str(field) in str(detail) else f" (at {field})"
-    return RemoteError(f"{name} answered {response.status_code}: {detail}{where}", response.status_code, problem)
+    said = at_field(str(detail), str(problem.get("field", "$")))
+    return RemoteError(f"{name} answered {response.status_code}: {said}", response.status_code, problem)
 
 
 def _problem(content: bytes) -> dict[str, Any]:

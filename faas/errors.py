@@ -168,3 +168,8 @@ def named(error: BaseException) -> str:
     """Return the type of an error and its message, where it has one: `KeyError: 'a'`."""
     name, message = type(error).__name__, said(error)
     return f"{name}: {message}" if message else name
+
+
+def at_field(what: str, field: str) -> str:
+    """Return what is wrong with an input, and where in it, unless `what` says so or it is wrong as a whole."""
+    return what if field == "$" or field in what else f"{what} (at {field})"

@@ -13,12 +13,14 @@ Place = tuple[str, str]
 """A module or class, and the name in it."""
 
 _NAMES_OF_CLASS: Final = type.__dict__["__dict__"].__get__
+"""A class's names, whatever its metaclass makes of them."""
 
 
 def now() -> dict[Place, object]:
     """Return what stands where now."""
-    homes = {id(vars(module)) for module in modules.of_user()}
-    own = {id(one) for module in modules.of_user() for one in list(vars(module).values()) if _is_of(module, one)}
+    users = modules.of_user()
+    homes = {id(vars(module)) for module in users}
+    own = {id(one) for module in users for one in list(vars(module).values()) if _is_of(module, one)}
     found: dict[Place, object] = {}
     for owner, names in _places() if homes else ():
         for name, one in list(names.items()):

@@ -122,8 +122,7 @@ _AFTER_LEAF: Final = {
 
 def in_full(error: errors.BadInput) -> str:
     """Return what is wrong with an input, and where in it."""
-    field = getattr(error, "field", "$")
-    return str(error) if field == "$" or field in str(error) else f"{error} (at {field})"
+    return errors.at_field(str(error), getattr(error, "field", "$"))
 
 
 def _wants_traceback() -> bool:
