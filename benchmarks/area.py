@@ -49,6 +49,8 @@ Measure = Callable[[Bench], Awaitable[list[Row]]]
 def main(area: str, measures: Mapping[str, Measure], arguments: Sequence[str] | None = None) -> int:
     """Run an area's measures as the command line says, and return its exit status."""
     options = _parser(area, measures).parse_args(arguments)
+    if warning := report.warning():
+        print(f"warning: {warning}", file=sys.stderr)
     chosen = {name: measure for name, measure in measures.items() if name in (options.only or measures)}
     with own_home() as home:
         rows = run_to_the_end(_measure_all(chosen, Bench(home, options.quick)))

@@ -128,8 +128,5 @@ async def flood(served: Served, body: Any, num_callers: int, duration_s: float) 
 
 async def _call(caller: _Caller, served: Served) -> None:
     loop, place = asyncio.get_running_loop(), urlsplit(served.url)
-    if served.socket is not None:
-        await loop.create_unix_connection(lambda: caller, str(served.socket))
-    else:
-        await loop.create_connection(lambda: caller, place.hostname or "", place.port or 80)
+    await loop.create_connection(lambda: caller, place.hostname or "", place.port or 80)
     await caller.ended

@@ -19,6 +19,9 @@ _PACKAGES = (
     *("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "aiohttp", "litserve"),
 )
 
+_HALT_POLL = Path("/sys/module/haltpoll/parameters/guest_halt_poll_ns")
+_GOVERNOR = Path("/sys/devices/system/cpu/cpuidle/current_governor")
+
 
 def table(title: str, rows: Iterable[Row]) -> Table:
     """Return the rows as a table; what falls short is red, what holds is green."""
@@ -51,14 +54,38 @@ def document(area: str, rows: Sequence[Row], *, quick: bool) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on: processor, cores this process may use, memory, kernel, load at this moment."""
+    """Return what the figures depend on: processor, cores this process may use, memory, kernel, load at this moment.
+
+    And for how long a virtual machine's core waits for work before it is given back to its host, where that is known.
+    """
     return {
         "cpu": _cpu_model(Path("/proc/cpuinfo").read_text()),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         "kernel": platform.release(),
         "load_average_1min": os.getloadavg()[0],
+        "guest_halt_poll_ns": guest_halt_poll_ns(),
     }
+
+
+def guest_halt_poll_ns() -> int | None:
+    """Return the kernel's setting of that name; None where cores are halted in another way."""
+    try:
+        governor = _GOVERNOR.read_text().strip()
+        return int(_HALT_POLL.read_text()) if governor == "haltpoll" else None
+    except OSError:
+        return None
+
+
+def warning() -> str | None:
+    """Return a sentence on what makes figures of this machine worse than those of others, if there is such a thing."""
+    if guest_halt_poll_ns() != 0:
+        return None
+    return (
+        f"this virtual machine gives a core back to its host as soon as it has nothing to do, so that waking a process "
+        f"takes several times as long, and more CPU; for figures like those of others: echo 200000 > {_HALT_POLL} "
+        f"(Linux's default)"
+    )
 
 
 def _cpu_model(cpuinfo: str) -> str:

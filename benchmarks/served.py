@@ -19,11 +19,10 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 @dataclass(frozen=True)
 class Served:
-    """A server and where it answers: at `url`, over `socket` where that is a Unix socket."""
+    """A server and where it answers."""
 
     server: Server
     url: str
-    socket: Path | None = None
 
     async def metric(self, name: str) -> float:
         """Return the sum of a metric's samples of exactly this name."""

@@ -1,12 +1,11 @@
 """What the activator costs on the way to an instance: time against the instance itself, CPU against bare starlette.
 
-The same callers go through the platform, to the instance's own socket, and to a bare starlette endpoint, in turns. What
-the way through the platform adds for a lone caller holds two more wake-ups of a process that waits.
+The same callers go through the platform, to an instance that they reach themselves (`faas serve`), and to a bare
+starlette endpoint, in turns, all over TCP. What the way through the platform adds for a lone caller holds two more
+wake-ups of a process that waits.
 """
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 from benchmarks import usage
@@ -14,12 +13,12 @@ from benchmarks.area import Bench
 from benchmarks.box import Box, running_box
 from benchmarks.flood import flood
 from benchmarks.rows import Bar, Row, at_most
-from benchmarks.served import Served, peer
+from benchmarks.served import Served, faas_serve, peer, together
 
+_ECHO = "handlers.echo"
 _BODY = {"message": "hello", "numbers": [1, 2, 3]}
 _MANY_CALLERS = 32
 _WARM_S = 0.5
-_NUMBER = re.compile("[0-9a-f]+")
 _MOST_ADDED_US = 80.0
 _MOST_OF_BARE = 0.6
 
@@ -39,11 +38,11 @@ class Turn:
 
 
 async def measure(bench: Bench) -> list[Row]:
-    async with running_box(bench.home, "handlers.echo") as box, peer("bare", bench.home, _BODY) as bare:
-        through = Served(box.server, box.url_of("echo"))
-        await flood(through, _BODY, 1, _WARM_S)
-        direct = Served(box.server, "http://instance/", _socket_of_instance(bench.home))
-        ways = through, direct, bare
+    async with (
+        running_box(bench.home, _ECHO) as box,
+        together(faas_serve(_ECHO, bench.home, _BODY), peer("bare", bench.home, _BODY)) as (direct, bare),
+    ):
+        ways = Served(box.server, box.url_of("echo")), direct, bare
         lone = await _turns(bench, box, ways, 1)
         many = await _turns(bench, box, ways, _MANY_CALLERS)
     return [
@@ -53,14 +52,8 @@ async def measure(bench: Bench) -> list[Row]:
     ]
 
 
-def _socket_of_instance(home: Path) -> Path:
-    """Return the socket of the instance that started last: it is called by its number, in hexadecimal digits."""
-    sockets = [path for path in home.glob("faas-*/*") if path.is_socket() and _NUMBER.fullmatch(path.name)]
-    return max(sockets, key=lambda path: int(path.name, 16))
-
-
 async def _turns(bench: Bench, box: Box, ways: Ways, num_callers: int) -> list[Turn]:
-    num_turns, turn_s = bench.choose((6, 2.0), (3, 1.0))
+    num_turns, turn_s = bench.choose((12, 1.5), (3, 1.0))
     for served in ways:
         await flood(served, _BODY, num_callers, _WARM_S)
     return [await _turn(box, ways, num_callers, turn_s) for _ in range(num_turns)]

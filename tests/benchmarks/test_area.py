@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import area
+from benchmarks import area, report
 from benchmarks.area import Bench
 from benchmarks.rows import Row, at_most
 
@@ -94,3 +94,23 @@ def test_a_signal_ends_the_run_and_the_clean_up_is_not_cut_by_a_second_one(numbe
         area.run_to_the_end(work())
     assert ended.value.code == 128 + number
     assert steps == ["cleaned up"]
+
+
+def test_a_machine_that_gives_its_cores_back_at_once_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    governor, poll = tmp_path / "governor", tmp_path / "poll"
+    monkeypatch.setattr(report, "_GOVERNOR", governor)
+    monkeypatch.setattr(report, "_HALT_POLL", poll)
+
+    def warned(of_governor: str, of_poll: str) -> bool:
+        governor.write_text(of_governor)
+        poll.write_text(of_poll)
+        area.main("trial", MEASURES, ["--only", "well"])
+        return f"echo 200000 > {poll}" in capsys.readouterr().err
+
+    assert warned("haltpoll\n", "0\n")
+    assert not warned("haltpoll\n", "200000\n")
+    assert not warned("menu\n", "0\n")
+    poll.unlink()
+    assert report.guest_halt_poll_ns() is None
