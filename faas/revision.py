@@ -27,6 +27,7 @@ from faas.server import KEEP_ALIVE_S
 from faas.server.serve import Server
 from faas.spec import LoadMode
 from snapshot import Thawed, sharing
+from snapshot.collection import paused_collection
 
 if TYPE_CHECKING:
     from faas.engine.versions.supply import Supply
@@ -202,11 +203,12 @@ def preload(payload: bytes) -> None:
 
 
 def load(revision: Revision) -> Loaded:
-    """Return the revision in this process: as it was preloaded, or its code loaded now.
+    """Return the revision in this process: as it was preloaded, or its code loaded now, without collecting garbage.
 
     Raises:
         TargetError: its code cannot be loaded.
     """
     if _preloaded is not None and _preloaded.revision == revision:
         return _preloaded
-    return Loaded(revision)
+    with paused_collection():
+        return Loaded(revision)

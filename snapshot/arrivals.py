@@ -19,6 +19,7 @@ class Arrivals:
         self._sizes = dict(sizes)
         self._missing = {digest: set(range(num_chunks(size))) for digest, size in sizes.items()}
         self._changed = threading.Condition()
+        self._heads: dict[str, int] = {}  # bytes at a file's beginning that are here before their chunk
         self._error: BaseException | None = None
         self._progress = progress
         self.total_bytes = sum(sizes.values())
@@ -34,6 +35,12 @@ class Arrivals:
             self.arrived_bytes += sum(min(CHUNK_BYTES, size - index * CHUNK_BYTES) for index in new)
             if self._progress is not None:
                 self._progress(self.arrived_bytes, self.total_bytes)
+            self._changed.notify_all()
+
+    def mark_head(self, digest: str, num_bytes: int) -> None:
+        """Let the first bytes of a file be used: they are here and right, the rest of their chunk is still to come."""
+        with self._changed:
+            self._heads[digest] = num_bytes
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -58,7 +65,7 @@ class Arrivals:
             return
         wanted = range(begin // CHUNK_BYTES, num_chunks(end))
         missing = self._missing[digest]
-        self._wait(lambda: missing.isdisjoint(wanted))
+        self._wait(lambda: missing.isdisjoint(wanted) or end <= self._heads.get(digest, 0))
 
     def wait_file(self, digest: str) -> None:
         """Return when a file is here. Raises the error that `fail` was given."""

@@ -43,12 +43,16 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Partial:
-    """A file to fill: open for writing, as long as it will be, and the digests of its chunks."""
+    """A file to fill: open for writing, as long as it will be, and the digests of its chunks.
+
+    head: of a shard, how long its head is, and its digest
+    """
 
     path: Path
     descriptor: int
     num_bytes: int
     chunks: tuple[str, ...]
+    head: tuple[int, str] | None = None
 
 
 class Fetching:
@@ -160,6 +164,7 @@ class _Chunks:
         self._digest = span.digest
         self._arrivals = arrivals
         self._hasher = blake3()
+        self._head = partial.head if span.begin == 0 else None
         self.position = span.begin
         self.wrong: set[int] = set()
 
@@ -172,6 +177,8 @@ class _Chunks:
             self._hasher.update(part)
             _write(self._partial.descriptor, part, self.position)
             self.position += len(part)
+            if self._head is not None and self.position >= self._head[0]:
+                self._end_head(*self._head)
             if self.position == end:
                 self._end(index)
 
@@ -179,6 +186,12 @@ class _Chunks:
         """Go back to the beginning of a chunk that came wrong."""
         self.wrong.add(index)
         self.position = index * CHUNK_BYTES
+
+    def _end_head(self, num_bytes: int, digest: str) -> None:
+        """All that rebuilding the graph needs of a shard has come, long before its chunk."""
+        self._head = None
+        if blake3(os.pread(self._partial.descriptor, num_bytes, 0)).hexdigest() == digest:
+            self._arrivals.mark_head(self._digest, num_bytes)
 
     def _end(self, index: int) -> None:
         found = self._hasher.hexdigest()

@@ -220,7 +220,8 @@ class Pulling:
             return None
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
-        return Partial(path, descriptor, record.num_bytes, record.chunks)
+        head = (record.head_bytes, record.head_digest) if isinstance(record, Shard) else None
+        return Partial(path, descriptor, record.num_bytes, record.chunks, head)
 
     @contextlib.contextmanager
     def _fetched(self, partials: dict[str, Partial]) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """From a snapshot back to the object graph, its tensors in place in the mapped shards."""
 
 import contextlib
-import gc
 import io
 import os
 import pickle
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from blake3 import blake3
 
 from snapshot import arrays, libraries, reducers, tensors
+from snapshot.collection import paused_collection
 from snapshot.digests import digest_bytes
 from snapshot.errors import (
     BadHeaderError,
@@ -53,19 +53,7 @@ class Thawed:
     timings: dict[str, float]
 
 
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Thawing makes many objects and no garbage: a full collection in the middle would only cost time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_no_collection()
+@paused_collection()
 def thaw(
     folder: Path,
     *,

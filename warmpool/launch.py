@@ -26,8 +26,10 @@ _log = logging.getLogger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
 # Not `-m`: the interpreter may have no warmpool of its own, and the working directory is no place to import from. Where
-# it has one, ours is not added: what else lies beside ours must not become importable.
-_BOOT = """import sys, importlib.util
+# it has one, ours is not added: what else lies beside ours must not become importable. Garbage is collected once all is
+# imported.
+_BOOT = """import gc, sys, importlib.util
+gc.disable()
 root = sys.argv.pop(1)
 if importlib.util.find_spec("warmpool") is None:
     sys.path.append(root)

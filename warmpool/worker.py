@@ -6,6 +6,7 @@ Started by exec (`launch`), with the numbers of a socket and a lifeline as argum
 import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
 import io
 import operator
@@ -56,7 +57,9 @@ def run(request: protocol.Request, limits: threads.Limits) -> int:
     try:
         _apply(request, limits)
         fds = {name: fd for name, fd in request.fds.items() if name not in _STREAMS}
-        status = resolve(request.entry)(request.payload, fds)
+        entry = resolve(request.entry)
+        gc.enable()  # not before where this worker was started by exec: imports make no garbage
+        status = entry(request.payload, fds)
         return 0 if status is None else operator.index(status)
     except SystemExit as wanted:
         return _status_of(wanted)

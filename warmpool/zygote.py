@@ -66,7 +66,6 @@ class Zygote:
         if not isinstance(message, protocol.Prepare):
             raise ProtocolError(f"a zygote's first message is Prepare, not {type(message).__name__}")
         started_at = time.monotonic()
-        gc.disable()
         sys.path[:0] = message.sys_path
         with generators.noting_unseeded():
             failed = self._import_all(protocol.from_memfd(fds[0]).decode().split())

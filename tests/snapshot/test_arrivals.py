@@ -35,6 +35,17 @@ def test_a_range_is_waited_for_and_no_more() -> None:
     assert reached.is_set()
 
 
+def test_a_head_can_be_used_before_its_chunk_is_here() -> None:
+    arrivals = Arrivals({A: 2 * CHUNK_BYTES})
+    arrivals.mark_head(A, 100)
+    arrivals.wait(A, 0, 100)
+    assert arrivals.missing(A, 100) == [0]
+    assert arrivals.arrived_bytes == 0
+    arrivals.fail(SnapshotError("the server"))
+    with pytest.raises(SnapshotError, match="the server"):
+        arrivals.wait(A, 0, 101)
+
+
 def test_a_failure_reaches_who_waits_for_what_is_missing() -> None:
     arrivals = Arrivals({A: 2 * CHUNK_BYTES})
     arrivals.mark(A, [0])

@@ -377,6 +377,34 @@ def test_a_graph_is_rebuilt_before_its_tensors_are_there(
         pulling.wait_for("module.9.weight")
 
 
+def test_a_graph_is_rebuilt_before_the_chunk_of_its_head_is_there(
+    server: Stub, module: tuple[Path, dict[str, torch.Tensor]], into: LocalStore
+) -> None:
+    folder, _ = module
+    manifest = put(server, folder)
+    path, held = shard_path(manifest), threading.Event()
+    content, rebuilt = server.objects[path], []
+
+    def rule(request: Request) -> Answer | None:
+        if request.path != path or request.range is None:
+            return None
+        if rebuilt or request.range[0]:
+            assert held.wait(60)
+            return None
+        rebuilt.append(request)  # the head gets through, and no more of its chunk
+        return Answer(
+            206, content[:CHUNK_BYTES], {"Content-Range": f"bytes 0-{CHUNK_BYTES - 1}/{len(content)}"}, 1 << 20
+        )
+
+    server.rule = rule
+    pulling = store_at(server).pull("model", into=into)
+    thawed = pulling.thaw()
+    assert pulling.arrived_bytes == manifest.skeleton.num_bytes
+    held.set()
+    pulling.finish()
+    assert all(torch.equal(thawed.state["module"].state_dict()[name], one) for name, one in module[1].items())
+
+
 def test_code_that_looks_is_given_what_is_there(server: Stub, tmp_path: Path, into: LocalStore) -> None:
     weight = torch.ones(CHUNK_BYTES // 2)
     snapshot.freeze([torch.zeros(CHUNK_BYTES // 4), Looks(weight)], tmp_path / "looks")
