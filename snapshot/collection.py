@@ -9,7 +9,7 @@ from collections.abc import Iterator
 def paused_collection() -> Iterator[None]:
     """Collect nothing while the block runs, which makes many objects and no garbage: an import, or a thaw.
 
-    A collection in the middle would only cost time. Of two threads, the one that ends last decides.
+    A collection in the middle would only cost time. Of several such blocks at once, the pause ends with the first.
     """
     was_enabled = gc.isenabled()
     gc.disable()
