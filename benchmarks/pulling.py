@@ -21,6 +21,7 @@ import torch
 
 import snapshot
 from benchmarks.llama import Llama, Shape, built, first_inference, initialised
+from snapshot.free_memory import available_bytes
 from snapshot.s3_client import S3Client
 from snapshot.s3_store import S3Store
 
@@ -121,9 +122,7 @@ def touch_memory(num_bytes: int) -> None:
 
     A host may take free memory back within seconds, and then gives it anew a page at a time.
     """
-    with open("/proc/meminfo") as file:
-        available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
-    mmap.mmap(-1, min(num_bytes, available // 2), flags=mmap.MAP_PRIVATE | mmap.MAP_POPULATE).close()
+    mmap.mmap(-1, min(num_bytes, available_bytes() // 2), flags=mmap.MAP_PRIVATE | mmap.MAP_POPULATE).close()
 
 
 def attempt(way: str, folder: Path, size: str) -> dict[str, Any]:

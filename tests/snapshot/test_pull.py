@@ -380,7 +380,7 @@ def test_a_graph_is_rebuilt_before_its_tensors_are_there(
 def test_a_graph_is_rebuilt_before_the_chunk_of_its_head_is_there(
     server: Stub, module: tuple[Path, dict[str, torch.Tensor]], into: LocalStore
 ) -> None:
-    folder, _ = module
+    folder, tensors = module
     manifest = put(server, folder)
     path, held = shard_path(manifest), threading.Event()
     content, rebuilt = server.objects[path], []
@@ -402,7 +402,7 @@ def test_a_graph_is_rebuilt_before_the_chunk_of_its_head_is_there(
     assert pulling.arrived_bytes == manifest.skeleton.num_bytes
     held.set()
     pulling.finish()
-    assert all(torch.equal(thawed.state["module"].state_dict()[name], one) for name, one in module[1].items())
+    assert all(torch.equal(thawed.state["module"].state_dict()[name], one) for name, one in tensors.items())
 
 
 def test_code_that_looks_is_given_what_is_there(server: Stub, tmp_path: Path, into: LocalStore) -> None:
