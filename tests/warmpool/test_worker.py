@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from warmpool.client import Zygote
+from warmpool.launch import exec_worker
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +41,13 @@ async def test_signals_loop_and_collector_are_those_of_a_new_interpreter(untidy,
     assert told["parent"] == untidy.pid
     assert told["group"] == told["pid"]
     assert told["argv"] == ["-c"]
+
+
+async def test_a_worker_that_is_started_by_exec_collects_garbage_once_its_entry_is_imported(environment, run):
+    entries = environment("entries")
+    done = await run(lambda request: exec_worker(entries, request, "the test asks"), "entries:describe")
+    assert done.worker.how == "exec"
+    assert done.answer["gc"] is True
 
 
 async def test_files_of_the_imports_are_private_and_sockets_lead_nowhere(untidy, run):
