@@ -142,19 +142,29 @@ def lifeline_of(held: dict[int, str], out: int) -> int:
 
 async def test_two_hundred_forks_leave_no_descriptor_and_no_zombie(zygote, run):
     await run(zygote.fork, "entries:echo", b"x" * 50_000)
-    before = counts(zygote)
+    before = await counts_at_rest(zygote)
     resident = resident_bytes(zygote.pid)
     for number in range(200):
         done = await run(zygote.fork, "entries:echo", b"x" * 50_000 if number % 10 == 0 else b"x")
         assert done.status == 0
-    assert counts(zygote) == before
+    assert await counts_at_rest(zygote) == before
     assert before[2] == []
     assert resident_bytes(zygote.pid) - resident < 4_000_000
 
 
-def counts(zygote: Zygote) -> tuple[int, int, list[int]]:
-    """Return the descriptors of the zygote and of this process, and the zygote's children, dead or alive."""
+async def counts_at_rest(zygote: Zygote) -> tuple[int, int, list[int]]:
+    """Return the descriptors of the zygote and of this process, and the zygote's children, dead or alive.
+
+    A zygote tells of a worker's end first and then looks, through a descriptor, for what the worker has left behind.
+    """
+    while process_state(zygote.pid) != "S":
+        await asyncio.sleep(0.001)
     return len(os.listdir(f"/proc/{zygote.pid}/fd")), len(os.listdir("/proc/self/fd")), children_of(zygote.pid)
+
+
+def process_state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
 
 
 def children_of(pid: int) -> list[int]:
