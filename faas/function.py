@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, overload
+
+import msgspec
+from msgspec.structs import replace
 
 from faas import cacheable, names, variants
 from faas.doors import BoundEndpoint, Doors
@@ -41,8 +43,7 @@ _MARK: Final = "__faas_endpoint__"
 _HOOKS: Final = ("setup", "teardown", "after_thaw")
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """One public way into a handler: the path below the function, the method that answers, its schema.
 
     Where there are `variants`, the best first, one of these methods answers, and `method` is the best one's.
@@ -62,8 +63,7 @@ class Endpoint:
         return replace(self, method=held.name, signature=replace(self.signature, kind=held.kind), variants=())
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """How many calls an instance aims at, may hold, and may keep waiting."""
 
     target_inputs: int

@@ -11,9 +11,10 @@ import contextvars
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from faas.clock import Clock, monotonic
 from faas.errors import CallerGone, HandlerError
@@ -38,8 +39,7 @@ END: Final = _Marker("END")
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """A call's place in a sequence: whose it is, whether it begins or ends it, and which slot the sequence holds.
 
     Slots count from 0 and are -1 until the sequence has one. State that a handler keeps for a slot starts anew with

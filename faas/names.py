@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -38,6 +37,8 @@ def is_label(name: str) -> bool:
 
 def suggestion(wrong: str, right: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)`, or an empty string where nothing in `right` is near."""
+    import difflib  # nothing to who makes no mistake
+
     by_lower = {name.lower(): name for name in right}
     near = difflib.get_close_matches(wrong.lower(), by_lower, n=1, cutoff=0.6)
     return f" (did you mean {by_lower[near[0]]!r}?)" if near else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
+
+import msgspec
 
 from faas import arrays, codec, hints
 from faas.arrays import Array
@@ -18,8 +19,7 @@ _STAY: Final = (str, int, float, bool, type(None), bytes)
 """Types of defaults that no handler can change."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True, dict=True):
     """One body parameter. `type` is what one caller sends; `library` names the arrays a batch is stacked into."""
 
     name: str
@@ -44,8 +44,7 @@ class Parameter:
             return self.default
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """How a signature is to be read."""
 
     batched: bool

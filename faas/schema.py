@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -22,8 +21,7 @@ from faas.parameters import Parameter, Reading, parameter_of, with_example
 from faas.spec import Pad
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True, eq=False):
     """The schema of one endpoint.
 
     `context` is the name of the parameter that receives the call's `Context` (a list of them in a batched function).
@@ -36,10 +34,10 @@ class Signature:
     kind: Kind
     batched: bool
     context: str | None = None
-    pad_parameters: Mapping[str, str | None] = field(default_factory=dict)
-    _body: Any = field(default=None, repr=False, compare=False)
-    _bare: Any = field(default=None, repr=False, compare=False)
-    _check: strict.Check | None = field(default=None, repr=False, compare=False)
+    pad_parameters: Mapping[str, str | None] = {}
+    _body: Any = None
+    _bare: Any = None
+    _check: strict.Check | None = None
 
     @classmethod
     def of(

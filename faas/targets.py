@@ -11,10 +11,11 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Final
+
+import msgspec
 
 import faas
 from faas import modules, names
@@ -28,8 +29,7 @@ BUNDLE_FILE: Final = "bundle.json"
 _HOME: Final = Path(faas.__file__).parents[1]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """Where functions are.
 
     `folder` is absolute and joins the module search path; `name` is one function's, None for all that are defined
@@ -85,11 +85,11 @@ class Target:
 
     def moved(self, folder: Path) -> Target:
         """Return the target of the same module below another folder."""
-        return replace(self, folder=folder)
+        return msgspec.structs.replace(self, folder=folder)
 
     def named(self, name: str) -> Target:
         """Return the target of one function of this place."""
-        return replace(self, name=name)
+        return msgspec.structs.replace(self, name=name)
 
     def load(self) -> dict[str, Function]:
         """Import the module, unless it is loaded, and return its functions by the names they have in it.

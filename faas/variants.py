@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, overload
+
+import msgspec
 
 from faas import arrays, codec
 from faas.errors import FaasError, SettingError
@@ -21,8 +22,7 @@ PREDICT: Final = "predict"
 _MARK: Final = "__faas_variant__"
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True):
     """One way to answer: `name` and `kind` of its method, and `accuracy`, the share of its answers that are right."""
 
     name: str

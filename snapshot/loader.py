@@ -8,9 +8,10 @@ direct   the same past the page cache, several reads in flight
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
+
+import msgspec
 
 from snapshot.errors import NotEnoughMemoryError
 from snapshot.filesystem import Kind, cached_bytes, kind_of
@@ -37,8 +38,7 @@ class Loader(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What `decide` goes by: the file system, the files' size in sum and how much of it the page cache holds, and what
     tells the memory that this process may still take (the page cache counts as free): asked only where that matters."""
 
@@ -48,8 +48,7 @@ class Facts:
     available: Callable[[], int] = available_bytes
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """How to load. `read_ahead` is for mapped files alone."""
 
     mode: Literal["map", "read", "direct"]
@@ -80,8 +79,7 @@ def decide(asked: LoadMode, facts: Facts) -> Plan:
     return Plan(mode)
 
 
-@dataclass(frozen=True)
-class FileLoader:
+class FileLoader(msgspec.Struct, frozen=True):
     """Loads whole files as a plan says; what is mapped is read ahead from when `read_ahead` is told to begin.
 
     `read` stands for `os.preadv` where a test wants to see it.

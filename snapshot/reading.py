@@ -4,8 +4,9 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from snapshot.errors import DamagedError, SizeMismatchError
 from snapshot.mapping import anonymous
@@ -18,8 +19,7 @@ Read = Callable[[int, Sequence[memoryview], int], int]
 """As `os.preadv`: descriptor, where to, offset in the file -> bytes read."""
 
 
-@dataclass(frozen=True)
-class WholeFile:
+class WholeFile(msgspec.Struct, frozen=True):
     """An open file that is to be read, all of its `num_bytes`; `path` is for messages alone."""
 
     descriptor: int

@@ -1,8 +1,9 @@
 """Where a store in S3 is: `s3://bucket/prefix`, and the endpoint that has the bucket."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import msgspec
 
 from snapshot.errors import BadAddressError
 
@@ -12,8 +13,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", re.ASCII)
 _AWS_HOST = re.compile(r"(^|\.)amazonaws\.com(\.cn)?$")
 
 
-@dataclass(frozen=True)
-class S3Address:
+class S3Address(msgspec.Struct, frozen=True):
     """A bucket and what all keys begin with: any text, without a slash at either end; empty for the whole bucket."""
 
     bucket: str

@@ -6,11 +6,11 @@ import os
 import pickle
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from blake3 import blake3
 
 from snapshot import arrays, libraries, reducers, tensors
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from snapshot.watching import Watching
 
 
-@dataclass(frozen=True, eq=False)
-class Thawed:
+class Thawed(msgspec.Struct, frozen=True, eq=False):
     """What came back.
 
     mapped_bytes: address space that the shards take; memory only where it is touched

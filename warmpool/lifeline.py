@@ -12,12 +12,12 @@ import fcntl
 import os
 import select
 import signal
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 
-@dataclass(frozen=True)
-class Lifeline:
+
+class Lifeline(msgspec.Struct, frozen=True):
     """Both ends, in the client: `given` goes to the worker too, `held` to nobody."""
 
     held: int

@@ -10,7 +10,6 @@ import errno
 import os
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -221,8 +220,7 @@ def _receive(sock: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], 
     return sock.recvmsg(MAX_MESSAGE_BYTES, ancillary_bytes, socket.MSG_CMSG_CLOEXEC)
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(msgspec.Struct, frozen=True):
     """A request as it travels: what is in the message, and the descriptors that go with it."""
 
     request: Request

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -223,7 +223,7 @@ class _Making:
             referred=tuple(sorted(referred - {"faas"})),
             made=self.made,
             spec=plain(spec),
-            limits=asdict(self.function.limits),
+            limits=msgspec.structs.asdict(self.function.limits),
             files=files,
             notes=(*self.told, *included.notes(self.reached.local.values(), self.folder, self.files)),
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from faas import cacheable
 from faas.clock import Clock
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from faas.times import Times
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True):
     """What all engines of an instance share: those of its endpoints, and of each version of its state.
 
     `cache` is there where answers are kept, `selector` where there are variants, `times` where something is promised,

@@ -10,8 +10,9 @@ import bisect
 import traceback
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from faas.clock import Clock
 from faas.engine import inputs, isolation
@@ -26,8 +27,7 @@ from faas.spec import Batching
 EXHAUSTED: Final = object()
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """The settings that the run of a batch depends on. `sizes`, rising, are those a batch is padded up to."""
 
     isolate: bool = True
@@ -52,8 +52,7 @@ class Shape:
         return self.sizes[at - 1] if 0 < at < len(self.sizes) else num_items
 
 
-@dataclass(slots=True)
-class Report:
+class Report(msgspec.Struct):
     """What one batch took.
 
     `exec_s` is the time inside the handler, and `cpu_s` the thread's CPU time there (0.0 on the event loop, where it
@@ -67,8 +66,8 @@ class Report:
     cpu_s: float = 0.0
     num_runs: int = 0
     exhausted_at: int = 0
-    runs: list[tuple[int, float]] = field(default_factory=list)
-    pending: list[Attempt] = field(default_factory=list)
+    runs: list[tuple[int, float]] = msgspec.field(default_factory=list)
+    pending: list[Attempt] = msgspec.field(default_factory=list)
 
     def hand_out(self) -> None:
         """End the calls whose outcomes are pending. Belongs to the event loop's thread."""

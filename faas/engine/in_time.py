@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from faas.engine import edf
 from faas.engine.policy import GIVE_UP, Decision, Run, WaitUntil
@@ -70,8 +71,7 @@ class Latency(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """An answer within `slo_s` seconds of its call, in batches of at most `max_batch_size`."""
 
     slo_s: float

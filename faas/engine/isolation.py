@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
 FEW: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Failed(Generic[T]):
+class Failed(msgspec.Struct, Generic[T], frozen=True):
     """Items that failed, and the error of the smallest run with them that raised.
 
     That run had `num_together` items. Where it is more than one, nobody knows which of them is to blame.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from faas.errors import BadInput, FaasError, HandlerError, named, said
 from faas.messages import END, Call, num_items
@@ -17,15 +18,13 @@ _NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping, Set)
 _PEP_479 = "coroutine raised StopIteration"
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(msgspec.Struct, frozen=True):
     """In a slot: the item failed with an error that was raised, or made here; not one that the handler put there."""
 
     error: BaseException
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(msgspec.Struct):
     """One run of the handler and the values of its `calls`, in order; of a stream, one step of it."""
 
     calls: Sequence[Call]

@@ -6,34 +6,31 @@ Where an answer is promised within a time, `in_time` decides first.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from faas.spec import Batching
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """Take `num_items` from the queue and run them now. `late`: whether or not they can still be in time."""
 
     num_items: int
     late: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WaitUntil:
+class WaitUntil(msgspec.Struct, frozen=True):
     """Decide again at `moment`, or when something arrives."""
 
     moment: float
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(msgspec.Struct, frozen=True):
     """Nothing waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """Refuse the next call: its answer would come too late."""
 
 
@@ -88,8 +85,7 @@ class Callers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """The settings of one engine's queue. `slo_s` is the time within which an answer is promised."""
 
     max_batch_size: int = 1
@@ -115,8 +111,7 @@ class Rules:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """What may still come, and what a batch will take. `ending` says that nobody new comes."""
 
     callers: Callers

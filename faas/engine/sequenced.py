@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
 from typing import Final
+
+import msgspec
 
 from faas.clock import Clock, monotonic
 from faas.engine import refusals
@@ -94,7 +95,7 @@ class Sequenced(Around):
         """Do what was decided: some calls run now, some never can."""
         for step in change.running:
             relay = step.item
-            relay.context.sequence = dataclasses.replace(step.turn, slot=step.slot)
+            relay.context.sequence = msgspec.structs.replace(step.turn, slot=step.slot)
             self._no_longer_waits(relay)
             try:
                 self._inner.submit(relay)

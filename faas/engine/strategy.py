@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
+
+import msgspec
 
 from faas.engine import edf, fixed, in_time
 from faas.engine.batch import Report
@@ -43,7 +44,7 @@ class Strategy:
     def end(self) -> None:
         """Say that nobody new comes."""
         self.ending = True
-        self._outlook = dataclasses.replace(self._outlook, ending=True)
+        self._outlook = msgspec.structs.replace(self._outlook, ending=True)
 
     def decide(self, now: float) -> Decision:
         """Decide for a place that is free; where a batch runs after more was waited for, learn how many came."""
@@ -105,6 +106,6 @@ class Strategy:
             cap.exhausted(report.exhausted_at)
             _log.warning("memory ran out in a batch of %d; batches hold %d at most", report.exhausted_at, cap.limit)
         if cap.limit != self.rules.max_batch_size:
-            self.rules = dataclasses.replace(self.rules, max_batch_size=cap.limit)
+            self.rules = msgspec.structs.replace(self.rules, max_batch_size=cap.limit)
             if self.promise is not None:
-                self.promise = dataclasses.replace(self.promise, max_batch_size=cap.limit)
+                self.promise = msgspec.structs.replace(self.promise, max_batch_size=cap.limit)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from faas.engine.inputs import copies
 from faas.engine.outcomes import slots
@@ -92,8 +93,7 @@ class Stacked:
         return slots(returned, num_items, title)[: len(calls)]
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, dict=True):
     """One endpoint of a handler that has been set up.
 
     `call` is the bound callable. `context` names the parameter that receives the `Context`, a list of them where
@@ -105,7 +105,7 @@ class Work:
     batched: bool = False
     context: str | None = None
     grad: bool = False
-    form: Form = field(default_factory=Stacked)
+    form: Form = msgspec.field(default_factory=Stacked)
 
     @cached_property
     def title(self) -> str:

@@ -1,7 +1,8 @@
 """One request and its answer, on their way between a client's connection and an instance's."""
 
 import errno
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from faas.errors import DeadlineExceeded, FaasError, QueueFull, Unavailable
 from faas.platform.back import begin

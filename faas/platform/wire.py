@@ -1,8 +1,9 @@
 """What the activator says itself: its limits, its refusals, and the small answers it makes without an instance."""
 
-from dataclasses import replace
 from http import HTTPStatus
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from faas.server.problem import Problem
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from starlette.types import Send
 
 from faas.server.body import Body
@@ -16,8 +16,7 @@ Pair = tuple[bytes, bytes]
 _CLOSE: Final = (b"connection", b"close")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A whole answer."""
 
     status: int

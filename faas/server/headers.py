@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -49,7 +49,7 @@ class RequestIds:
         if stated and len(stated) <= _MAX_ID_LENGTH and not stated.translate(None, _ID_BYTES):
             return stated
         if not self._prefix:
-            self._prefix = secrets.token_hex(6).encode()
+            self._prefix = os.urandom(6).hex().encode()
         return b"%s-%x" % (self._prefix, self._next())
 
 

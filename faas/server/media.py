@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
+
+import msgspec
 
 from faas.errors import MalformedBody, UnsupportedMedia
 
@@ -17,8 +18,7 @@ _CURL_DEFAULT: Final = "application/x-www-form-urlencoded"
 _CHARSETS: Final = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "iso8859-15", "cp1252")
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(msgspec.Struct, frozen=True):
     """How to read a body. `charset` is None for UTF-8; `boundary` belongs to a multipart body."""
 
     form: Literal["json", "raw", "multipart"]

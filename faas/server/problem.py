@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import http
 import math
 import traceback
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from faas import codec
 from faas.errors import (
@@ -60,8 +60,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], int, str, str], ...]] = (
 _UNKNOWN: Final = (500, "handler-error", "The handler failed")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One error as HTTP says it. `type` is a URI; members that are None are left out of the body."""
 
     status: int
@@ -124,7 +123,7 @@ class Problem:
         return headers
 
 
-_MEMBERS: Final = tuple(field.name for field in dataclasses.fields(Problem))
+_MEMBERS: Final = Problem.__struct_fields__
 
 
 def _lines(error: BaseException) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ async def test_a_deadline_that_passes_while_held_is_a_504(headers: tuple[bytes, 
         answer = await client.call(b"hello", b"/f/echo/", *headers)
         assert answer.status == 504
         assert answer.headers[b"content-type"] == b"application/problem+json"
-        assert time.monotonic() - began_s >= 0.05
+        assert time.monotonic() - began_s >= 0.048, "the loop's clock counts whole milliseconds"
         assert running.capacity.num_held == 0
         assert (await client.call(b"", b"/f/nothing/")).status == 404, "the connection stays"
         assert running.capacity.counts.failed == 1
