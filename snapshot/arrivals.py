@@ -54,10 +54,10 @@ class Arrivals:
         if self._error is not None:
             raise self._error
 
-    def missing(self, digest: str, end: int) -> list[int]:
-        """The chunks of a file that begin before `end` and are not here, in order."""
+    def missing(self, digest: str) -> list[int]:
+        """The chunks of a file that are not here, in order."""
         with self._changed:
-            return sorted(index for index in self._missing[digest] if index * CHUNK_BYTES < end)
+            return sorted(self._missing[digest])
 
     def wait(self, digest: str, begin: int, end: int) -> None:
         """Return when the bytes from `begin` to `end` of a file are here. Raises the error that `fail` was given."""

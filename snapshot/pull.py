@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import threading
@@ -242,25 +243,22 @@ class Pulling:
         self._arrivals.check()
 
     def _to_fetch(self, partials: Mapping[str, Partial]) -> list[Span]:
-        """What is missing of these, in load order: the skeleton, the heads of all shards, the shards, the kept files.
+        """What is missing of these: the skeleton and the heads of all shards, then everything in load order.
 
-        The first two go as they are: the graph cannot be rebuilt without any of them.
+        The graph cannot be rebuilt without any of the former. A later shard's head alone comes ahead, without the rest
+        of its chunk, which would keep the first tensor waiting.
         """
-        manifest = self.manifest
-        planned: set[tuple[str, int]] = set()
-
-        def missing(record: FileRecord | Shard, end: int) -> list[Span]:
-            if record.digest not in partials:
-                return []
-            found = [(record.digest, index) for index in self._arrivals.missing(record.digest, end)]
-            new = [index for digest, index in found if (digest, index) not in planned]
-            planned.update(found)
-            return runs(record.digest, record.num_bytes, new)
-
-        first = missing(manifest.skeleton, manifest.skeleton.num_bytes)
-        first += [span for shard in manifest.shards for span in missing(shard, shard.head_bytes)]
-        rest = [span for record in manifest.all_files for span in missing(record, record.num_bytes)]
-        return first + cut(rest, self._num_streams)
+        missing = {
+            digest: runs(digest, record.num_bytes, self._arrivals.missing(digest))
+            for digest, record in self._files.items()
+            if digest in partials
+        }
+        first = missing.pop(self.manifest.skeleton.digest, [])
+        for shard in self.manifest.shards[1:]:
+            spans = missing.get(shard.digest)
+            if spans and spans[0].begin == 0:
+                first.append(Span(shard.digest, 0, shard.head_bytes))
+        return first + cut(itertools.chain.from_iterable(missing.values()), self._num_streams)
 
     def _not_writable(self, error: OSError) -> NotWritableError:
         return NotWritableError(

@@ -72,7 +72,11 @@ async def _prepared(target: str, store: Path, export: str) -> Preparation:
 
 
 async def exec_start(preparation: Preparation, home: Path) -> Started:
-    """Start an instance as a new interpreter, send a request at once, and return when its answer was there."""
+    """Start an instance as a new interpreter, send a request at once, and return when its answer was there.
+
+    It is ordered as the platform orders one that a call waits for: the call does what the first example is for, and the
+    plain way begins with no example either.
+    """
     logging.getLogger("warmpool").setLevel(logging.ERROR)  # it warns of every start without a zygote
     address = tempfile.mktemp(prefix="s", dir=home)
     ours, theirs = socket.socketpair()
@@ -80,7 +84,9 @@ async def exec_start(preparation: Preparation, home: Path) -> Started:
         listen.bind(address)
         listen.listen()
         began_at = time.monotonic()
-        order = instance_messages.Order(revision=revision_of(preparation), instance_id="exec", ordered_at=began_at)
+        order = instance_messages.Order(
+            revision=revision_of(preparation), instance_id="exec", ordered_at=began_at, num_spared=1
+        )
         fds = {"listen": listen.fileno(), "control": theirs.fileno()}
         request = Request(
             entry="faas.instance:main",

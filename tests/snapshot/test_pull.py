@@ -405,6 +405,24 @@ def test_a_graph_is_rebuilt_before_the_chunk_of_its_head_is_there(
     assert all(torch.equal(thawed.state["module"].state_dict()[name], one) for name, one in tensors.items())
 
 
+def test_of_later_shards_the_heads_alone_come_before_the_first_tensor(
+    server: Stub, tmp_path: Path, into: LocalStore
+) -> None:
+    state = {name: np.full(CHUNK_BYTES * 5 // 4, number, np.uint8) for number, name in enumerate("abc")}
+    snapshot.freeze(state, tmp_path / "shards", shard_bytes=CHUNK_BYTES)
+    manifest = put(server, tmp_path / "shards")
+    pulling = store_at(server).pull("model", into=into, num_streams=1)
+    thawed = pulling.thaw()
+    pulling.finish()
+    assert all(np.array_equal(thawed.state[name], one) for name, one in state.items())
+    expected = [(shard, 0, shard.head_bytes) for shard in manifest.shards[1:]]
+    for shard in manifest.shards:
+        expected += [(shard, 0, CHUNK_BYTES), (shard, CHUNK_BYTES, shard.num_bytes)]
+    paths = {f"/bucket/models/blobs/{shard.digest}": shard for shard in manifest.shards}
+    asked = [(paths[request.path], *request.range) for request in server.requests if request.path in paths]
+    assert asked == expected
+
+
 def test_code_that_looks_is_given_what_is_there(server: Stub, tmp_path: Path, into: LocalStore) -> None:
     weight = torch.ones(CHUNK_BYTES // 2)
     snapshot.freeze([torch.zeros(CHUNK_BYTES // 4), Looks(weight)], tmp_path / "looks")
