@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,16 @@ async def trial(way: str, folder: Path, size: str) -> Trial:
         if await process.wait() != 0 or not lines:
             raise RuntimeError(f"loading by {way} ended with status {process.returncode}")
     return Trial(**json.loads(lines[-1]))
+
+
+def to_and_fro(ways: Iterable[str], num_rounds: int) -> Iterator[str]:
+    """Name each way once a round, every other round backwards.
+
+    What a trial leaves behind, such as memory that a host has to give anew, is so not always met by the same next one.
+    """
+    order = list(ways)
+    for number in range(num_rounds):
+        yield from order if number % 2 == 0 else reversed(order)
 
 
 def same_answers(answers: Iterable[list[float]]) -> None:

@@ -5,7 +5,7 @@ from statistics import median
 
 from benchmarks.area import Bench
 from benchmarks.rows import Row, at_least
-from benchmarks.trials import Trial, drop_from_cache, files, same_answers, size_of, trial
+from benchmarks.trials import Trial, drop_from_cache, files, same_answers, size_of, to_and_fro, trial
 
 # The file or folder that each reads, and the distribution that it needs beside torch and safetensors.
 _WAYS = {
@@ -23,10 +23,9 @@ async def measure(bench: Bench) -> list[Row]:
     folder = await files(bench, size)
     ways = {way: reads for way, (reads, needs) in _WAYS.items() if needs is None or _is_installed(needs)}
     found: dict[str, list[Trial]] = {way: [] for way in ways}
-    for _ in range(bench.choose(5, 3)):
-        for way, reads in ways.items():
-            drop_from_cache(folder / reads)
-            found[way].append(await trial(way, folder, size))
+    for way in to_and_fro(ways, bench.choose(5, 3)):
+        drop_from_cache(folder / ways[way])
+        found[way].append(await trial(way, folder, size))
     same_answers(one.logits for trials in found.values() for one in trials)
     return _rows(found)
 

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.area import Bench
 from benchmarks.processes import Server, free_port, running, script
 from benchmarks.rows import Row, at_least, at_most
-from benchmarks.trials import bring_into_cache, same_answers, size_of
+from benchmarks.trials import bring_into_cache, same_answers, size_of, to_and_fro
 
 # The file or folder that the server reads for each, and the module that it needs.
 _WAYS = {
@@ -40,13 +40,10 @@ async def measure(bench: Bench) -> list[Row]:
     ways = [way for way, (_, needs) in _WAYS.items() if needs is None or find_spec(needs)]
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     async with _served(folder / "s3", bench.home / "rclone.log") as variables:
-        for number in range(bench.choose(3, 2)):
-            # To and fro: what a trial leaves behind, such as memory that a host has to give anew, is not always met by
-            # the same next one.
-            for way in ways if number % 2 == 0 else reversed(ways):
-                # One file is read three times a round and the other once, which a kernel may page out meanwhile.
-                await asyncio.to_thread(bring_into_cache, folder / _WAYS[way][0])
-                found[way].append(await _trial(way, folder, size, variables))
+        for way in to_and_fro(ways, bench.choose(3, 2)):
+            # One file is read three times a round and the other once, which a kernel may page out meanwhile.
+            await asyncio.to_thread(bring_into_cache, folder / _WAYS[way][0])
+            found[way].append(await _trial(way, folder, size, variables))
     same_answers([one["logits"] for trials in found.values() for one in trials if one["logits"] is not None])
     return _rows(found)
 

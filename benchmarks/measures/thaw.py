@@ -5,7 +5,7 @@ from statistics import median
 
 from benchmarks.area import Bench
 from benchmarks.rows import Row, at_least, at_most
-from benchmarks.trials import Trial, bring_into_cache, files, same_answers, size_of, trial
+from benchmarks.trials import Trial, bring_into_cache, files, same_answers, size_of, to_and_fro, trial
 
 # The file or folder that each reads.
 _WAYS = {
@@ -23,11 +23,10 @@ async def measure(bench: Bench) -> list[Row]:
     found: dict[str, list[Trial]] = {way: [] for way in _WAYS}
     for way in _WAYS:
         await trial(way, folder, size)  # has what all ways import in the page cache too, and is not counted
-    for _ in range(bench.choose(7, 3)):
-        for way, reads in _WAYS.items():
-            # What was not used for a while may have been paged out.
-            await asyncio.to_thread(bring_into_cache, folder / reads)
-            found[way].append(await trial(way, folder, size))
+    for way in to_and_fro(_WAYS, bench.choose(7, 3)):
+        # What was not used for a while may have been paged out.
+        await asyncio.to_thread(bring_into_cache, folder / _WAYS[way])
+        found[way].append(await trial(way, folder, size))
     same_answers(one.logits for trials in found.values() for one in trials)
     return _rows(found)
 
