@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle
 
-from snapshot import arrays, generators, onnx_session, parametrized, paths, process_bound, tensors
+from snapshot import arrays, generators, onnx_session, parametrized, paths, process_bound, tensors, tokenizer
 from snapshot.errors import Unfreezable
 from snapshot.export.module import itself
 from snapshot.plan import Source
@@ -30,6 +30,7 @@ _BUILT_IN: dict[str, Reducer] = {
     "numpy.random.bit_generator.BitGenerator": generators.reduce_bit_generator,
     "numpy.random.mtrand.RandomState": generators.reduce_random_state,
     "random.Random": generators.reduce_generator,
+    "tokenizers.Tokenizer": tokenizer.reduce_tokenizer,
     "torch._C.Generator": generators.reduce_generator,
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": onnx_session.reduce_session,
     "onnxruntime.capi.onnxruntime_pybind11_state.NodeArg": onnx_session.reduce_node,
