@@ -1,7 +1,7 @@
 """Tokenizers of the `tokenizers` library at rest: the model apart from what is around it.
 
 A tokenizer pickles itself as one JSON document, of which the library reads each word several times. Here its model is
-made directly, from the vocabulary as Python has it, and put in its place: two thirds of the time.
+made directly, from the vocabulary as Python has it, and put in its place: .7 of the time for WordPiece, .8 for BPE.
 The library is imported inside the functions: a graph without tokenizers does without it.
 """
 
