@@ -31,7 +31,7 @@ def _nothing_is_left_behind() -> Iterator[None]:
     threads, descriptors = set(threading.enumerate()), os.listdir("/proc/self/fd")
     yield
     assert set(threading.enumerate()) == threads
-    assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+    assert len(os.listdir("/proc/self/fd")) <= len(descriptors)  # what earlier tests have left may go meanwhile
 
 
 def whole(path: Path, num_spans: int = 1) -> Source:
