@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+class Preparation(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # for cached_property
     """A function made ready.
 
     `imports` are the installed modules that `setup()` and a first call had loaded; `siblings` the names of all the
@@ -116,7 +117,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
         """The target that instances load."""
         return self.code or self.description.target
 
-    @property
+    @cached_property
     def revision(self) -> str:
         """A short name for this state of code, settings and snapshot; versions come and go within it."""
         state = self.versions or self.digest

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from dataclasses import replace
 
 import msgspec
 
@@ -20,13 +20,26 @@ def environment(preparation: Preparation) -> Environment:
     whose parked workers create their device context ahead: state on a device cannot be forked. Functions with the same
     imports share those.
     """
-    found = Environment(modules=preparation.imports, python=preparation.interpreter or sys.executable)
     description = preparation.description
+    made_for = preparation.imports, preparation.interpreter or sys.executable
     if description.num_gpus:
         variables = {name: value for name, value in description.env.items() if name.startswith(device.VARIABLES)}
-        return replace(found, env=tuple(sorted(variables.items())), park=Preload(entry="faas.device:begin"))
+        return _known(*made_for, env=tuple(sorted(variables.items())), park=Preload(entry="faas.device:begin"))
     payload = msgspec.json.encode(revision_of(preparation))
-    return replace(found, preload=Preload(entry="faas.revision:preload", payload=payload))
+    return _known(*made_for, preload=Preload(entry="faas.revision:preload", payload=payload))
+
+
+@functools.lru_cache(maxsize=1024)
+def _known(
+    modules: tuple[str, ...],
+    python: str,
+    *,
+    env: tuple[tuple[str, str], ...] = (),
+    preload: Preload | None = None,
+    park: Preload | None = None,
+) -> Environment:
+    """Made once, as each module's name is looked at, and asked for by every wake-up."""
+    return Environment(modules, python, env, preload=preload, park=park)
 
 
 def revision_of(preparation: Preparation) -> Revision:

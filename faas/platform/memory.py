@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -26,7 +26,7 @@ SETTLE_S = 1.0
 LOOK_EVERY_S = 30.0
 """How often to measure while something runs and nothing starts."""
 MAX_MEASURING_SHARE = 0.02
-"""The share of the time that measuring may take: the kernel walks all pages for it, 400 processes take a second."""
+"""The share of the time that measuring everything may take: the kernel walks all pages, 400 processes take a second."""
 
 _CGROUP = "/sys/fs/cgroup"
 _LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
@@ -75,6 +75,7 @@ class MemoryKeeper:
         self._dual = GreedyDual()
         self._num_calls: dict[str, int] = {}
         self._started = asyncio.Event()
+        self._stranger_started = asyncio.Event()
         self._letting_go: set[asyncio.Task[bool]] = set()
 
     @property
@@ -96,7 +97,9 @@ class MemoryKeeper:
         """Make room for another instance by ending what is idle, if need be; return why there is none, or None."""
         holdings = self.holdings
         most_bytes = holdings.held_bytes + self._alone(asking) + max(self._zygote_bytes.values(), default=0)
-        if most_bytes > holdings.budget_bytes / 2 or asking.revision not in self._most_alone:
+        if asking.revision not in self._most_alone:
+            self._stranger_started.set()
+        if most_bytes > holdings.budget_bytes / 2:
             self._started.set()
         if most_bytes <= holdings.budget_bytes:  # the usual case, and a wake-up waits for this
             return None
@@ -117,6 +120,27 @@ class MemoryKeeper:
 
     async def run(self) -> None:
         """Measure, and end what is idle while too much is held, until cancelled."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._meet_strangers())
+            both.create_task(self._look_now_and_then())
+
+    async def _meet_strangers(self) -> None:
+        """Measure the first instances of each revision as soon as they have answered.
+
+        What one takes alone is guessed until then, and the guesses add up to far too much when many functions are woken
+        before everything is measured again: some would end for want of room that there is.
+        """
+        while True:
+            await self._stranger_started.wait()
+            await asyncio.sleep(SETTLE_S)
+            strangers = [loop for loop in self._loops() if loop.instances and loop.revision not in self._most_alone]
+            if not strangers:
+                self._stranger_started.clear()
+            answered = [(loop, made) for loop in strangers for made in loop.instances if _has_answered(loop, made)]
+            found = await self._measure([made.pid or 0 for _, made in answered])
+            self._seen |= self._note(answered, found)
+
+    async def _look_now_and_then(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             began_at = loop.time()
@@ -134,15 +158,9 @@ class MemoryKeeper:
         living = [(loop, made) for loop in self._loops() for made in loop.instances if made.pid is not None]
         self._zygotes = {held.environment: held for held in await self._pool.sizes()}
         self._zygote_bytes |= {environment: held.memory.pss_bytes for environment, held in self._zygotes.items()}
-        pids = [os.getpid(), *(made.pid or 0 for _, made in living)]
-        own, *found = await asyncio.to_thread(lambda: [self._read(pid) for pid in pids])
+        own, *found = await self._measure([os.getpid(), *(made.pid or 0 for _, made in living)])
         self._own_bytes = own.pss_bytes
-        self._seen = {}
-        for (loop, made), size in zip(living, found, strict=True):
-            if made.state is State.READY and size.pss_bytes:
-                self._seen[made] = size
-                most_bytes = max(size.private_bytes, self._most_alone.get(loop.revision, 0))
-                self._most_alone[loop.revision] = most_bytes
+        self._seen = self._note(living, found)
         self._forget_what_is_gone()
         candidates = self._candidates(None)
         self._dual = self._dual.forgotten(self._dual.used_at.keys() - candidates.keys())
@@ -151,6 +169,20 @@ class MemoryKeeper:
         going, self._dual = self._dual.evict({name: one.idler for name, one in candidates.items()}, over_bytes)
         for name in going:
             candidates[name].let_go()
+
+    async def _measure(self, pids: Sequence[int]) -> list[Memory]:
+        return await asyncio.to_thread(lambda: [self._read(pid) for pid in pids])
+
+    def _note(
+        self, measured: Sequence[tuple[ScalingLoop, Instance]], found: Sequence[Memory]
+    ) -> dict[Instance, Memory]:
+        """Remember the most that one of each revision takes alone; return what was found of those that still serve."""
+        seen = {}
+        for (loop, made), size in zip(measured, found, strict=True):
+            if made.state is State.READY and size.pss_bytes:
+                seen[made] = size
+                self._most_alone[loop.revision] = max(size.private_bytes, self._most_alone.get(loop.revision, 0))
+        return seen
 
     def _forget_what_is_gone(self) -> None:
         """Keep no sizes of revisions that run no more."""
@@ -196,12 +228,12 @@ class MemoryKeeper:
 
     def _idle_zygotes(self, asking: ScalingLoop | None) -> Iterator[tuple[str, _Candidate]]:
         needed = forking.environment(asking.preparation) if asking is not None else None
+        needed_ones = () if needed is None else (needed, needed.base)
         num_calls: Counter[Environment] = Counter()
         for loop in self._loops():
             num_calls[forking.environment(loop.preparation)] += loop.capacity.counts.requests
         for environment, held in self._zygotes.items():
-            is_needed = needed is not None and environment in (needed, needed.base)
-            if not (held.num_workers or held.num_heirs or is_needed):
+            if not (held.num_workers or held.num_heirs or environment in needed_ones):
                 idler = Idler(num_calls[environment], held.start_s, held.memory.private_bytes)
                 yield f"zygote {hash(environment):x}", _Candidate(idler, partial(self._let_go, environment))
 
@@ -210,6 +242,11 @@ class MemoryKeeper:
         task = asyncio.ensure_future(self._pool.let_go(environment))
         self._letting_go.add(task)
         task.add_done_callback(self._letting_go.discard)
+
+
+def _has_answered(loop: ScalingLoop, made: Instance) -> bool:
+    endpoint = loop.endpoint_of(made)
+    return endpoint is not None and endpoint.num_answered > 0
 
 
 def _holds(loop: ScalingLoop, made: Instance) -> bool:

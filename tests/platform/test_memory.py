@@ -3,9 +3,10 @@
 import asyncio
 import os
 
+import msgspec
 import pytest
 
-from faas.platform import forking
+from faas.platform import forking, memory
 from faas.platform.instances import State
 from faas.platform.memory import MemoryKeeper, _group_limit, read_default_budget
 from tests.platform.test_loop import Bench, answered
@@ -22,12 +23,14 @@ class FakePool:
     def __init__(self):
         self.held = {}
         self.gone = []
+        self.measuring_s = 0.0
 
     def add(self, environment, mib, **changes):
         values = {"num_workers": 0, "num_heirs": 0, "start_s": 1.0, "used_at": 0.0} | changes
         self.held[environment] = Held(environment=environment, memory=Memory(mib * MIB, mib * MIB), **values)
 
     async def sizes(self):
+        await asyncio.sleep(self.measuring_s)
         return list(self.held.values())
 
     async def let_go(self, environment):
@@ -239,6 +242,38 @@ def test_growth_past_the_budget_is_seen_and_made_up_for(tmp_path):
         assert states == {State.READY, State.STOPPED}
 
     asyncio.run(story())
+
+
+def test_one_of_each_revision_is_looked_at_soon_though_measuring_everything_takes_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "SETTLE_S", 0.05)
+
+    async def story():
+        box = Box(tmp_path, 50 + 500, num_functions=2)
+        box.pool.measuring_s = 0.1  # so that everything is measured once in five seconds
+        keeping = asyncio.ensure_future(box.keeper.run())
+        await asyncio.sleep(0.15)
+        for bench, mib in zip(box.benches, (10, 20), strict=True):
+            await answered(bench)
+            (made,) = bench.living
+            bench.loop.endpoint_of(made).num_answered += 1
+            made.worker = FakeWorker(len(box.sizes) + 2**22)
+            box.sizes[made.pid] = Memory(mib * MIB, mib * MIB)
+        assert box.keeper.holdings.held_bytes == (50 + 64 + 64) * MIB, "guessed"
+        await asyncio.sleep(0.3)
+        assert box.keeper.holdings.held_bytes == (50 + 10 + 20) * MIB
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+def test_a_revision_has_one_description_of_its_zygote_however_often_it_is_asked_for(tmp_path):
+    preparation = Bench(tmp_path, name="f").loop.preparation
+    again = msgspec.json.decode(msgspec.json.encode(preparation), type=type(preparation))
+    assert forking.environment(again) is forking.environment(preparation)
+    other = msgspec.structs.replace(preparation, digest="0" * 64)
+    assert again.revision == preparation.revision != other.revision
+    assert forking.environment(other) != forking.environment(preparation)
 
 
 def test_it_looks_after_starts_and_ends_with_the_platform(tmp_path):
