@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle
 
-from snapshot import arrays, generators, onnx_session, parametrized, paths, process_bound, tensors, tokenizer
+from snapshot import arrays, generators, modules, onnx_session, paths, process_bound, tensors, tokenizer
 from snapshot.errors import Unfreezable
 from snapshot.export.module import itself
 from snapshot.plan import Source
@@ -104,8 +104,8 @@ class SkeletonPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return reduce(one)
         elif arrays.is_bare_subclass(kind):
             return arrays.as_subclass, (arrays.base_of(one), kind), one.__dict__, None, None, set_attributes
-        elif parametrized.is_parametrized(one):
-            return parametrized.reduce_module(one)
+        elif reduced := modules.reduce_module(one):
+            return reduced
         return super().reducer_override(one)
 
     def _meet(self, module: str) -> None:
@@ -174,9 +174,7 @@ def _unfreezable(state: object, error: Exception) -> Unfreezable:
 def _take_apart(one: object) -> object:
     if reduce := find_reducer(type(one), _BUILT_IN):
         return reduce(one)
-    if parametrized.is_parametrized(one):
-        return parametrized.reduce_module(one)
-    return one.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    return modules.reduce_module(one) or one.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 def _attempt(part: object) -> Exception | None:

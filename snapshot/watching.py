@@ -9,7 +9,7 @@ import collections
 import copyreg
 from collections.abc import Callable
 
-from snapshot.reducers import find_reducer
+from snapshot.reducers import find_reducer, set_attributes
 
 _INERT_MODULES = {"snapshot.arrays", "snapshot.tensors", "torch.nn.functional", "torch._C._nn"}
 _INERT_TYPES = {"torch.device", "torch.Size", "torch.dtype", "torch.layout", "torch.memory_format"}
@@ -20,6 +20,7 @@ _INERT: tuple[object, ...] = (
     collections.OrderedDict,
     collections.defaultdict,
     copyreg._reconstructor,  # type: ignore[attr-defined]  # what old-style reductions name
+    set_attributes,
 )
 
 

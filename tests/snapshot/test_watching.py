@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from snapshot.reducers import set_attributes
 from snapshot.watching import Watching, is_inert
 
 
@@ -46,7 +47,7 @@ class LookingModule(torch.nn.Module):
 
 
 INERT = [Plain, Module, torch.nn.Linear, torch.nn.Conv2d, collections.OrderedDict, torch.device, torch.float32, 3]
-INERT += [torch.nn.functional.gelu, torch.nn.functional.relu]
+INERT += [torch.nn.functional.gelu, torch.nn.functional.relu, set_attributes]
 LOOKING = [Looks, Made, Taken, Keyed, Slotted, LookingModule, list, type, getattr, len, torch.sum, pickle.loads]
 LOOKING += [lambda: None, torch._utils._rebuild_sparse_tensor, Looks().__setstate__]
 

@@ -1,3 +1,4 @@
+import copyreg
 from collections.abc import Callable
 from typing import Any
 
@@ -62,3 +63,57 @@ def test_the_older_weight_norm_answers_as_before(roundtrip: Roundtrip) -> None:
         module = weight_norm(nn.Linear(8, 8))
     x = torch.randn(3, 8)
     assert torch.equal(roundtrip(module)(x), module(x))
+
+
+class Counted(nn.Linear):
+    """Comes back by torch's own way through its own."""
+
+    num_set = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        Counted.num_set += 1
+
+
+class Registered(nn.Linear):
+    """One for which the program says how it is pickled."""
+
+
+class Narrowed(nn.Linear):
+    """Keeps a part of its attributes, as those of an older torch have."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_forward_pre_hooks"}
+
+
+@torch.no_grad()
+def test_a_module_has_the_attributes_it_had(roundtrip: Roundtrip) -> None:
+    module = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)).eval()
+    module.label = "two"
+    back = roundtrip(module)
+    assert vars(back).keys() == vars(module).keys()
+    assert (back.label, back.training, back[1].training) == ("two", False, False)
+    assert back[0].weight is back.get_parameter("0.weight")
+    x = torch.randn(3, 8)
+    assert torch.equal(back(x), module(x))
+    handle = back.register_forward_pre_hook(lambda _, args: (args[0] * 2,))
+    assert not torch.equal(back(x), module(x))
+    handle.remove()
+    assert torch.equal(back.train()(x), module.train()(x))
+
+
+def test_one_that_says_how_its_state_is_set_sets_it(roundtrip: Roundtrip) -> None:
+    before = Counted.num_set
+    back = roundtrip(Counted(2, 2))
+    assert Counted.num_set == before + 1
+    assert back.weight.shape == (2, 2)
+
+
+def test_what_an_older_torch_lacks_is_still_added(roundtrip: Roundtrip) -> None:
+    back = roundtrip(Narrowed(2, 2))
+    assert back._forward_pre_hooks == {}
+
+
+def test_the_programs_own_way_to_pickle_a_class_is_taken(roundtrip: Roundtrip, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda one: (Registered, (one.in_features, 3)))
+    assert roundtrip(Registered(2, 2)).out_features == 3
