@@ -20,7 +20,7 @@ from deploy.image.registry import Registries
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 _LEFT_OUT = ("test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "pydoc_data", "site-packages")
 _INSIDE = """
-import json, os, sys
+import json, os, sys, warnings  # which os imports when it executes, where the root may have it elsewhere
 root, folder, uid, gid, env, words = json.loads(sys.argv[1])
 os.chroot(root)
 os.chdir(folder)
