@@ -97,9 +97,10 @@ class MemoryKeeper:
         """Make room for another instance by ending what is idle, if need be; return why there is none, or None."""
         holdings = self.holdings
         most_bytes = holdings.held_bytes + self._alone(asking) + max(self._zygote_bytes.values(), default=0)
-        if asking.revision not in self._most_alone:
+        is_stranger = asking.revision not in self._most_alone
+        if is_stranger:
             self._stranger_started.set()
-        if most_bytes > holdings.budget_bytes / 2:
+        if is_stranger or most_bytes > holdings.budget_bytes / 2:
             self._started.set()
         if most_bytes <= holdings.budget_bytes:  # the usual case, and a wake-up waits for this
             return None
