@@ -8,11 +8,11 @@ VARIABLES = "CUDA_"
 """What the names of variables begin with that a context is created by, and that cannot change once there is one."""
 
 
-def begin(payload: bytes) -> None:
+def create_context() -> None:
     """Create the context of the GPU that torch would use first, and have its libraries loaded there.
 
-    What a parked worker does while nobody needs it. Where torch is not loaded or finds no GPU there is nothing to do:
-    the function that comes may need another one, or say itself what it lacks.
+    Where torch is not loaded or finds no GPU there is nothing to do: the function that comes may need another one, or
+    say itself what it lacks.
     """
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():

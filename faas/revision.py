@@ -43,7 +43,7 @@ class Loaded:
 
     def __init__(self, revision: Revision, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         os.environ.update(revision.env)
-        _log_to_stderr()
+        log_to_stderr()
         self.revision = revision
         with importing_later(revision.later):
             functions = targets.load(revision.target)
@@ -169,7 +169,7 @@ def supply_of(revision: Revision, place: str, function: Function) -> Supply:
     )
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Send what is logged to the function's log, by way of standard error, unless the user's code has seen to it.
 
     In a hot zygote this costs no instance anything; setting a level looks at every logger there is.
@@ -200,6 +200,11 @@ def preload(payload: bytes) -> None:
             loaded.rehearse()
     library_threads.end()
     _preloaded = loaded
+
+
+def is_preloaded() -> bool:
+    """Tell whether this process, or the zygote that it was forked from, has a revision ahead of need."""
+    return _preloaded is not None
 
 
 def load(revision: Revision) -> Loaded:

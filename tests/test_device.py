@@ -33,11 +33,11 @@ class Recording:
 def test_a_context_is_created_where_there_is_a_device(monkeypatch, available, asked):
     torch = Recording(available)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    device.begin(b"")
+    device.create_context()
     assert torch.asked == asked
 
 
 def test_nothing_is_imported_for_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    device.begin(b"")
+    device.create_context()
     assert "torch" not in sys.modules

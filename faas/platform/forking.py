@@ -24,9 +24,9 @@ def environment(preparation: Preparation) -> Environment:
     made_for = preparation.imports, preparation.interpreter or sys.executable
     if description.num_gpus:
         variables = {name: value for name, value in description.env.items() if name.startswith(device.VARIABLES)}
-        return _known(*made_for, env=tuple(sorted(variables.items())), park=Preload(entry="faas.device:begin"))
-    payload = msgspec.json.encode(revision_of(preparation))
-    return _known(*made_for, preload=Preload(entry="faas.revision:preload", payload=payload))
+        return _known(*made_for, env=tuple(sorted(variables.items())), park=Preload(entry="faas.parked:begin_on_gpu"))
+    preload = Preload(entry="faas.revision:preload", payload=msgspec.json.encode(revision_of(preparation)))
+    return _known(*made_for, preload=preload, park=Preload(entry="faas.parked:begin"))
 
 
 @functools.lru_cache(maxsize=1024)

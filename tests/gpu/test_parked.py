@@ -30,9 +30,9 @@ def compute(payload: bytes, fds: dict[str, int]) -> None:
 
 async def test_they_have_their_context_when_they_are_taken_and_the_zygote_has_none() -> None:
     environment = Environment(
-        modules=("torch", "faas.device", "tests.gpu.test_parked"),
+        modules=("torch", "faas.parked", "tests.gpu.test_parked"),
         sys_path=(str(Path(__file__).parents[2]), *sys.path),
-        park=Preload(entry="faas.device:begin"),
+        park=Preload(entry="faas.parked:begin_on_gpu"),
     )
     async with WarmPool(buffer=2) as pool:
         zygote = await pool.warm(environment)
