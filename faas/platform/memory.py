@@ -74,6 +74,7 @@ class MemoryKeeper:
         self._own_bytes = 0
         self._dual = GreedyDual()
         self._num_calls: dict[str, int] = {}
+        self._any_started = asyncio.Event()
         self._started = asyncio.Event()
         self._stranger_started = asyncio.Event()
         self._letting_go: set[asyncio.Task[bool]] = set()
@@ -98,9 +99,10 @@ class MemoryKeeper:
         holdings = self.holdings
         most_bytes = holdings.held_bytes + self._alone(asking) + max(self._zygote_bytes.values(), default=0)
         is_stranger = asking.revision not in self._most_alone
+        self._any_started.set()
         if is_stranger:
             self._stranger_started.set()
-        if is_stranger or most_bytes > holdings.budget_bytes / 2:
+        if most_bytes > holdings.budget_bytes / 2:
             self._started.set()
         if most_bytes <= holdings.budget_bytes:  # the usual case, and a wake-up waits for this
             return None
@@ -117,6 +119,7 @@ class MemoryKeeper:
 
     def changed(self) -> None:
         """Measure again soon: something has started."""
+        self._any_started.set()
         self._started.set()
 
     async def run(self) -> None:
@@ -147,9 +150,11 @@ class MemoryKeeper:
             began_at = loop.time()
             await self.look()
             took_s = loop.time() - began_at
-            is_busy = any(one.instances for one in self._loops())
+            if not any(one.instances for one in self._loops()):
+                await self._any_started.wait()
+                self._any_started.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(LOOK_EVERY_S, took_s / MAX_MEASURING_SHARE) if is_busy else None):
+                async with asyncio.timeout(max(LOOK_EVERY_S, took_s / MAX_MEASURING_SHARE)):
                     await self._started.wait()
             self._started.clear()
             await asyncio.sleep(max(SETTLE_S, took_s / MAX_MEASURING_SHARE))

@@ -267,6 +267,30 @@ def test_one_of_each_revision_is_looked_at_soon_though_measuring_everything_take
     asyncio.run(story())
 
 
+def test_a_known_revision_that_is_woken_on_an_idle_platform_is_looked_at_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "SETTLE_S", 0.0)
+    monkeypatch.setattr(memory, "LOOK_EVERY_S", 0.05)
+
+    async def story():
+        box = Box(tmp_path, 50 + 1000)
+        bench = box.benches[0]
+        await box.wake(0, mib=20)  # known from here on
+        await bench.run(30.0)
+        assert bench.living == []
+        keeping = asyncio.ensure_future(box.keeper.run())
+        await asyncio.sleep(0.1)
+        await answered(bench)
+        (made,) = bench.living
+        made.worker = FakeWorker(2**22)
+        box.sizes[made.pid] = Memory(90 * MIB, 90 * MIB)
+        await asyncio.sleep(0.15)
+        assert box.keeper.holdings.held_bytes == (50 + 90) * MIB
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    asyncio.run(story())
+
+
 def test_a_revision_has_one_description_of_its_zygote_however_often_it_is_asked_for(tmp_path):
     preparation = Bench(tmp_path, name="f").loop.preparation
     again = msgspec.json.decode(msgspec.json.encode(preparation), type=type(preparation))
