@@ -101,7 +101,7 @@ class FileLoader(msgspec.Struct, frozen=True):
                 return whole.sequentially() if self.plan.mode == "read" else whole.directly()
             memory = map_private(descriptor, num_bytes, path)
         if self.plan.read_ahead:
-            self.read_ahead.add(memory)
+            self.read_ahead.add(path, num_bytes)
         return memory
 
 

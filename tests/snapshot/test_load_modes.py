@@ -157,10 +157,10 @@ def test_a_cold_file_is_read_ahead_whole(folder: Path) -> None:
 
 
 def test_reading_ahead_goes_on_in_a_thread_that_ends(folder: Path) -> None:
-    memories = [loader("map").file(path, path.stat().st_size) for path in sorted(folder.glob("*.safetensors"))]
+    paths = sorted(folder.glob("*.safetensors"))
     ahead = ReadAhead()
-    for memory in memories:
-        ahead.add(memory)
+    for path in paths:
+        ahead.add(path, path.stat().st_size)
     ahead.begin()
     for thread in threading.enumerate():
         if thread.name == "snapshot read-ahead":
@@ -168,6 +168,17 @@ def test_reading_ahead_goes_on_in_a_thread_that_ends(folder: Path) -> None:
     assert not any(thread.name == "snapshot read-ahead" for thread in threading.enumerate())
     ahead.begin()  # there is nothing left
     assert not any(thread.name == "snapshot read-ahead" for thread in threading.enumerate())
+
+
+def test_a_file_that_has_gone_meanwhile_keeps_no_other_from_being_read(folder: Path) -> None:
+    path, *_ = sorted(folder.glob("*.safetensors"))
+    size = path.stat().st_size
+    ahead = ReadAhead(background=False)
+    for file, num_bytes in ((folder / "gone", 5), (path, size - 1), (path, size)):
+        ahead.add(file, num_bytes)
+    drop_from_cache(path)
+    ahead.begin()
+    assert num_cached(path) == size
 
 
 def test_a_process_that_is_to_fork_keeps_its_one_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
