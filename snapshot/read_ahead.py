@@ -21,7 +21,7 @@ class ReadAhead:
     pages. MADV_POPULATE_READ, or reading as a file's reader does, brings large folios, which each process maps faster
     (2 GB were inferred with for the first time in .40 s, and not .53), but which the kernel takes from memory that was
     free for long: under a host that takes such memory back and gives it anew page by page, the first answer from a cold
-    cache took 2 to 5 s, and not 1.1 to 1.3.
+    cache took 2 to 5 s, and 1.1 to 1.3 s in single pages, as long as those lay in memory that was in use just before.
 
     It begins when it is told to, once the graph has been rebuilt: a thread would be in the way of that for longer than
     what the disk could have read meanwhile is worth.
