@@ -64,11 +64,11 @@ def anonymous(num_bytes: int, what: str) -> memoryview:
     Raises SnapshotError when the kernel refuses; `what` is it for, in the message.
     """
     memory = _mapped(-1, num_bytes + -num_bytes % mmap.PAGESIZE, mmap.MAP_ANONYMOUS, what)
-    advise(memory, mmap.MADV_HUGEPAGE)
+    _advise(memory, mmap.MADV_HUGEPAGE)
     return memory
 
 
-def advise(memory: memoryview, advice: int) -> bool:
+def _advise(memory: memoryview, advice: int) -> bool:
     """Give advice on mapped memory that begins at a page, as madvise(2) does; whether the kernel took it."""
     address = ctypes.addressof(ctypes.c_ubyte.from_buffer(memory))
     return bool(_libc.madvise(address, len(memory), advice) == 0)

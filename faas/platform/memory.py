@@ -75,7 +75,7 @@ class MemoryKeeper:
         self._dual = GreedyDual()
         self._num_calls: dict[str, int] = {}
         self._any_started = asyncio.Event()
-        self._started = asyncio.Event()
+        self._to_look_soon = asyncio.Event()
         self._stranger_started = asyncio.Event()
         self._letting_go: set[asyncio.Task[bool]] = set()
 
@@ -98,12 +98,11 @@ class MemoryKeeper:
         """Make room for another instance by ending what is idle, if need be; return why there is none, or None."""
         holdings = self.holdings
         most_bytes = holdings.held_bytes + self._alone(asking) + max(self._zygote_bytes.values(), default=0)
-        is_stranger = asking.revision not in self._most_alone
         self._any_started.set()
-        if is_stranger:
+        if asking.revision not in self._most_alone:
             self._stranger_started.set()
         if most_bytes > holdings.budget_bytes / 2:
-            self._started.set()
+            self._to_look_soon.set()
         if most_bytes <= holdings.budget_bytes:  # the usual case, and a wake-up waits for this
             return None
         needed_bytes = self._needed(asking)
@@ -120,7 +119,7 @@ class MemoryKeeper:
     def changed(self) -> None:
         """Measure again soon: something has started."""
         self._any_started.set()
-        self._started.set()
+        self._to_look_soon.set()
 
     async def run(self) -> None:
         """Measure, and end what is idle while too much is held, until cancelled."""
@@ -155,8 +154,8 @@ class MemoryKeeper:
                 self._any_started.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(LOOK_EVERY_S, took_s / MAX_MEASURING_SHARE)):
-                    await self._started.wait()
-            self._started.clear()
+                    await self._to_look_soon.wait()
+            self._to_look_soon.clear()
             await asyncio.sleep(max(SETTLE_S, took_s / MAX_MEASURING_SHARE))
 
     async def look(self) -> None:
