@@ -9,6 +9,7 @@ import pytest
 from faas.platform import forking, memory
 from faas.platform.instances import State
 from faas.platform.memory import MemoryKeeper, _group_limit, read_default_budget
+from tests.platform.stub import until
 from tests.platform.test_loop import Bench, answered
 from warmpool.environment import Environment
 from warmpool.memory import Memory
@@ -24,12 +25,14 @@ class FakePool:
         self.held = {}
         self.gone = []
         self.measuring_s = 0.0
+        self.num_looks = 0
 
     def add(self, environment, mib, **changes):
         values = {"num_workers": 0, "num_heirs": 0, "start_s": 1.0, "used_at": 0.0} | changes
         self.held[environment] = Held(environment=environment, memory=Memory(mib * MIB, mib * MIB), **values)
 
     async def sizes(self):
+        self.num_looks += 1
         await asyncio.sleep(self.measuring_s)
         return list(self.held.values())
 
@@ -76,6 +79,12 @@ class FakeWorker:
 
     def kill(self, *_):
         pass
+
+
+async def until_held(box, mib):
+    """Wait until so much is known to be held: how soon that is depends on how long measuring takes here."""
+    async with asyncio.timeout(10):
+        await until(lambda: box.keeper.holdings.held_bytes == mib * MIB)
 
 
 def test_where_there_is_room_all_stay(tmp_path):
@@ -245,13 +254,13 @@ def test_growth_past_the_budget_is_seen_and_made_up_for(tmp_path):
 
 
 def test_one_of_each_revision_is_looked_at_soon_though_measuring_everything_takes_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "SETTLE_S", 0.05)
+    monkeypatch.setattr(memory, "SETTLE_S", 1.0)
 
     async def story():
         box = Box(tmp_path, 50 + 500, num_functions=2)
-        box.pool.measuring_s = 0.1  # so that everything is measured once in five seconds
+        box.pool.measuring_s = 1.0  # so that everything is measured once in fifty seconds
         keeping = asyncio.ensure_future(box.keeper.run())
-        await asyncio.sleep(0.15)
+        await until_held(box, 50)
         for bench, mib in zip(box.benches, (10, 20), strict=True):
             await answered(bench)
             (made,) = bench.living
@@ -259,8 +268,7 @@ def test_one_of_each_revision_is_looked_at_soon_though_measuring_everything_take
             made.worker = FakeWorker(len(box.sizes) + 2**22)
             box.sizes[made.pid] = Memory(mib * MIB, mib * MIB)
         assert box.keeper.holdings.held_bytes == (50 + 64 + 64) * MIB, "guessed"
-        await asyncio.sleep(0.3)
-        assert box.keeper.holdings.held_bytes == (50 + 10 + 20) * MIB
+        await until_held(box, 50 + 10 + 20)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
 
@@ -277,14 +285,15 @@ def test_a_known_revision_that_is_woken_on_an_idle_platform_is_looked_at_now_and
         await box.wake(0, mib=20)  # known from here on
         await bench.run(30.0)
         assert bench.living == []
+        num_looks = box.pool.num_looks
         keeping = asyncio.ensure_future(box.keeper.run())
-        await asyncio.sleep(0.1)
+        await until(lambda: box.pool.num_looks > num_looks)
+        await asyncio.sleep(0.05)  # nothing lives, so it waits for a start
         await answered(bench)
         (made,) = bench.living
         made.worker = FakeWorker(2**22)
         box.sizes[made.pid] = Memory(90 * MIB, 90 * MIB)
-        await asyncio.sleep(0.15)
-        assert box.keeper.holdings.held_bytes == (50 + 90) * MIB
+        await until_held(box, 50 + 90)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
 
@@ -304,8 +313,7 @@ def test_it_looks_after_starts_and_ends_with_the_platform(tmp_path):
     async def story():
         box = Box(tmp_path, 50 + 100)
         looking = asyncio.ensure_future(box.keeper.run())
-        await asyncio.sleep(0.05)
-        assert box.keeper.holdings.held_bytes == 50 * MIB
+        await until_held(box, 50)
         looking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await looking
